@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +28,7 @@ pub fn remove_unfinished() {
 /// File that appears complete or not at all, as a temporary one is renamed.
 ///
 /// The temporary file is in the same folder. Dropped before it is finished, it leaves nothing, and a previous
-/// file unchanged. A device or a pipe, which cannot be replaced, is written directly.
+/// file unchanged. A device or a pipe, which cannot be replaced, is written directly, and so is standard output, "-".
 #[derive(Debug)]
 pub struct WholeFile {
     file: BufWriter<File>,
@@ -41,6 +42,10 @@ impl WholeFile {
     /// # Errors
     /// As the file system gives; if there is a folder of this name.
     pub fn create(path: &Path) -> io::Result<WholeFile> {
+        if path == Path::new("-") {
+            let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            return Ok(WholeFile { file: BufWriter::new(file), temporary: None, path: path.to_owned() });
+        }
         // A symbolic link stays: its target is written.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let is_replaced = path.metadata().map_or(true, |metadata| metadata.is_file());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Intake, Session, Unattended};
 use bentpipe_dvb::Rohc;
-use bentpipe_intake::{Account, LeftOut, Packets, Refusal};
+use bentpipe_intake::{Account, Echo, LeftOut, Packets, Refusal};
 pub use bentpipe_intake::{Packet, Wanted};
 use bentpipe_record::WholeFile;
 use bentpipe_wire as wire;
@@ -102,14 +102,16 @@ impl Capture {
         if intake.hitless {
             return Err(Error::Usage("--2022-7: expected where transport streams are read".to_owned()));
         }
-        let packets = match intake.rohc.as_ref().map(Rohc::decompressor) {
+        let mut packets = match intake.rohc.as_ref().map(Rohc::decompressor) {
             Some(config) => Packets::restoring(config, intake.select.clone()),
-            None => {
-                let mut packets = Packets::new(wanted, intake.select.clone());
-                packets.learn(&learnt);
-                packets
-            }
+            None => Packets::new(wanted, intake.select.clone()),
         };
+        if intake.keeps_copies {
+            packets = packets.keeping_copies();
+        }
+        if intake.rohc.is_none() {
+            packets.learn(&learnt);
+        }
         let wanted = packets.wanted();
         let is_learnt = session.is_some();
         Ok(Capture { path: path.into(), reader, packets, wanted, left_out, is_learnt })
@@ -217,7 +219,8 @@ impl Capture {
             true => "",
             false => "; copies at the start of a pipe are used, until its streams are known as mirrored",
         };
-        format!("{}: {account}{more}", self.path.display())
+        let echo = self.packets.echo().map_or_else(String::new, |echo| format!("; {}", echoed(echo)));
+        format!("{}: {account}{more}{echo}", self.path.display())
     }
 
     /// Checks that the capture had a packet of the kind.
@@ -235,19 +238,36 @@ impl Capture {
             Wanted::Ethernet => "Ethernet frames",
             Wanted::Ip | Wanted::Datagrams | Wanted::Network | Wanted::Distinct => "IP packets",
         };
-        let help = rohc_help(account);
+        let help = help(account);
         Err(Error::Usage(format!("{}: no {wanted}: {account}{help}", self.path.display())))
     }
 }
 
-/// Returns a help for captures of ROHC packets that are read as others.
-pub(crate) fn rohc_help(account: &Account) -> &'static str {
+/// Describes contents that come again.
+pub(crate) fn echoed(echo: Echo) -> String {
+    let Echo { packets, late_ns } = echo;
+    let late_ms = bentpipe_report::number(late_ns as f64 / 1e6);
+    format!(
+        "{packets} packets come a second time, {late_ms} ms later with the same identification, and are used: two \
+         captures of one stream whose clocks differ?"
+    )
+}
+
+/// Returns a help for captures of which nothing is used.
+///
+/// Those of ROHC packets are restored by an option. A chosen interface may not be there.
+pub(crate) fn help(account: &Account) -> String {
+    let interfaces: Vec<String> = account.interfaces().collect();
+    let is_of_interface = account.left_out().any(|(_, detail, _)| detail.contains("--interface"));
+    if is_of_interface && account.read.records > 0 {
+        return format!("; help: interfaces of the capture: {}", interfaces.join(", "));
+    }
     let user0 = format!("of link type {},", LinkType::USER0.0);
     let ethertype = format!("of EtherType {:#06x}", EtherType::ROHC.0);
     let is_meant = |detail: &str| detail.starts_with(&user0) || detail.starts_with(&ethertype);
     match account.left_out().any(|(_, detail, _)| is_meant(detail)) {
-        true => "; help: --from-rohc restores packets of ROHC",
-        false => "",
+        true => "; help: --from-rohc restores packets of ROHC".to_owned(),
+        false => String::new(),
     }
 }
 
@@ -447,10 +467,16 @@ pub(crate) fn check_apart<const N: usize>(
 /// Returns an error that names the first of them that is read too, is to be written twice, or is a folder, a named pipe or a
 /// device of blocks.
 pub fn check_files<'a>(inputs: &[&Path], outputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
-    let outputs = outputs.into_iter().filter(|output| *output != Path::new("-"));
     let mut files: Vec<&Path> = Vec::new();
     for output in outputs {
         let refusal = |fault: &str| Err(Error::Usage(format!("{} {fault}", output.display())));
+        if output == Path::new("-") {
+            if files.contains(&output) {
+                return Err(Error::Usage("standard output is to be written twice".to_owned()));
+            }
+            files.push(output);
+            continue;
+        }
         if let Some(fault) = unwritable(output) {
             return refusal(fault);
         }
@@ -461,7 +487,7 @@ pub fn check_files<'a>(inputs: &[&Path], outputs: impl IntoIterator<Item = &'a P
         if output.exists() && !output.is_file() {
             continue;
         }
-        if files.iter().any(|other| is_one_name(output, other)) {
+        if files.iter().any(|other| *other != Path::new("-") && is_one_name(output, other)) {
             return refusal("is to be written twice");
         }
         files.push(output);
@@ -565,6 +591,10 @@ mod tests {
         };
         let null = Path::new("/dev/null");
         assert_eq!(refusal(&[&output, Path::new("-"), null, null]), "");
+        assert_eq!(
+            refusal(&[Path::new("-"), &output, Path::new("-")]),
+            "standard output is to be written twice"
+        );
         assert!(refusal(&[&output, &fifo]).contains("fifo is a named pipe"));
         assert!(refusal(&[folder.path()]).ends_with("is a folder: expected a file"));
         assert!(refusal(&[&output, &link]).ends_with("link would overwrite what is read"));

@@ -49,6 +49,8 @@ pub struct Intake {
     pub rohc: Option<Rohc>,
     /// Enables merging of streams of RTP on several legs (SMPTE ST 2022-7).
     pub hitless: bool,
+    /// Uses copies of packets too, such as those of a mirrored port. Default: they are left out.
+    pub keeps_copies: bool,
     /// JSON file of the counts and the account, for jobs without figures in another one.
     pub counts: Option<PathBuf>,
 }

@@ -45,7 +45,7 @@ pub(crate) struct FitArgs {
     /// Number of transmissions of each packet by a link layer, for the residual loss ratio
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: u32,
-    /// Write the figures
+    /// Write the figures as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a plot of the lengths of runs of lost frames, as SVG

@@ -37,9 +37,9 @@ pub(crate) struct IntakeArgs {
     /// such as '{ cid = "large", contexts = 100 }', as the sender's
     #[arg(long, value_name = "TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "{}", value_parser = rohc)]
     from_rohc: Option<Rohc>,
-    /// Merge RTP streams of one SSRC, numbers and contents on several paths (SMPTE ST 2022-7)
-    #[arg(long = "2022-7")]
-    hitless: bool,
+    /// Use copies of packets too, as those of a mirrored port
+    #[arg(long)]
+    keep_copies: bool,
     /// Write the records that are left out as pcapng, with their reasons as comments
     #[arg(long, value_name = "FILE")]
     left_out: Option<PathBuf>,
@@ -58,7 +58,7 @@ impl IntakeArgs {
             isi: self.isi,
         };
         let (left_out, rohc) = (self.left_out.clone(), self.from_rohc.clone());
-        Intake { select, left_out, rohc, hitless: self.hitless, ..Intake::default() }
+        Intake { select, left_out, rohc, keeps_copies: self.keep_copies, ..Intake::default() }
     }
 
     /// Returns the first option that is set and has no effect on a live stream.
@@ -66,17 +66,38 @@ impl IntakeArgs {
         let all = [
             (self.vlan.is_some(), "--vlan"),
             (self.from_rohc.is_some(), "--from-rohc"),
-            (self.hitless, "--2022-7"),
+            (self.keep_copies, "--keep-copies"),
             (self.left_out.is_some(), "--left-out"),
         ];
         all.into_iter().find(|(is_set, _)| *is_set).map(|(_, option)| option)
     }
 }
 
+/// Options of commands that read transport streams.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Streams of the input")]
+pub(crate) struct LegsArgs {
+    /// Merge RTP streams of one SSRC, numbers and contents on several paths (SMPTE ST 2022-7)
+    #[arg(long = "2022-7")]
+    hitless: bool,
+}
+
+impl LegsArgs {
+    /// Adds the choice to that of streams.
+    pub(crate) fn with(self, intake: Intake) -> Intake {
+        Intake { hitless: self.hitless, ..intake }
+    }
+
+    /// Returns the option if it is set. It has no effect on a live stream.
+    pub(crate) fn of_files(self) -> Option<&'static str> {
+        self.hitless.then_some("--2022-7")
+    }
+}
+
 /// Options of commands that have no other file of figures.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CountedArgs {
-    /// Write all counts, and the account of what was read, as JSON
+    /// Write all counts and the account of the input as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]

@@ -54,14 +54,14 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use bentpipe_emu::plain;
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use arguments::Arguments;
 
 fn main() -> ExitCode {
     bentpipe_emu::names::leave_out_modules();
     bentpipe_emu::file_size::fail_at_limit();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
@@ -73,6 +73,28 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// Options whose file may be "-" for standard output.
+const OUTPUTS: [&str; 5] = ["csv", "json", "left_out", "rates", "report"];
+
+/// Parses the command line. Where a file of results is standard output, texts do not go there.
+fn parse() -> Result<Arguments, clap::Error> {
+    let mut command = Arguments::command();
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    if writes_to_stdout(&matches) {
+        show::leave_stdout_to_results();
+    }
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Returns `true` if a file of results is standard output.
+fn writes_to_stdout(matches: &ArgMatches) -> bool {
+    let is_stdout = |name: &&str| {
+        let mut values = matches.try_get_raw(name).ok().flatten().into_iter().flatten();
+        values.any(|value| value == "-")
+    };
+    OUTPUTS.iter().any(is_stdout) || matches.subcommand().is_some_and(|(_, of)| writes_to_stdout(of))
 }
 
 /// Prints why a command line is refused, or the help that it asks for.

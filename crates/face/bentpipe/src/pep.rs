@@ -87,7 +87,7 @@ pub(crate) struct PepArgs {
     /// Serve metrics for Prometheus. The address is on loopback: 127.0.0.1:9190
     #[arg(long, value_name = "ADDRESS")]
     prometheus: Option<SocketAddr>,
-    /// Write the figures as JSON
+    /// Write the figures as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -54,7 +54,7 @@ struct LocalArgs {
     /// Differentiated services codepoint of messages over UDP; voice has 46
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64))]
     dscp: u8,
-    /// Write the figures as JSON
+    /// Write the figures as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Print nothing but errors

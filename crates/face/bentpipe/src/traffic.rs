@@ -85,7 +85,7 @@ pub(crate) struct DescribeArgs {
     /// Seed of a scenario's source
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the figures and the rates as JSON
+    /// Write the figures and the rates as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a page with all figures and plots

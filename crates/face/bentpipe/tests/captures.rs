@@ -258,6 +258,31 @@ fn each_job_has_its_counts_and_its_account_as_json() {
 }
 
 #[test]
+fn results_may_be_standard_output() {
+    let folder = Folder::new();
+    let mut packets: Vec<Vec<u8>> = (0..20).map(|n| datagram(TELEVISION, &[n; 40])).collect();
+    packets.extend((0..3).map(|n| segment(false, n, 1000)));
+    capture(&folder.file("x.pcap"), &packets);
+    fs::write(folder.file("a.ts"), film(1, 50).concat()).expect("a stream");
+    for (command, place, text) in [
+        ("ts inspect a.ts", "/packets", "programme 1"),
+        ("ts encap x.pcap out.ts", "/packets", "packets of"),
+        ("rohc stats x.pcap", "/results/ok", "Headers"),
+        ("traffic sequence x.pcap", "/directions/0/bytes", "bytes"),
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["--json", "-"]).collect();
+        let output = bentpipe(&folder, &words);
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+        assert!(value.pointer(place).is_some_and(|count| count.as_u64() > Some(0)), "{command}: {value}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains(text), "{command}: {said}");
+    }
+    assert!(!folder.file("-").exists());
+    let text = said(&bentpipe(&folder, &["ts", "decap", "out.ts", "-", "--json", "-"]), 2);
+    assert!(text.contains("standard output is to be written twice"), "{text}");
+}
+
+#[test]
 fn jobs_on_video_choose_one_of_several_streams() {
     let folder = Folder::new();
     let pieces = |ends: Ends, number: u16| -> Vec<Vec<u8>> {
@@ -336,6 +361,8 @@ fn groups_are_streams_of_their_own() {
     assert!(text.contains("2 left out: 2 of UDP without TS packets, the first 4"), "{text}");
     let csv = fs::read_to_string(folder.file("a.csv")).expect("a table");
     assert!(csv.starts_with("stream,pid,") && csv.contains(&names[1]), "{csv}");
+    let text = said(&bentpipe(&folder, &["ts", "inspect", "--interface", "nope", "a.pcap"]), 2);
+    assert!(text.contains("not selected by --interface nope; help: interfaces of the capture: 0"), "{text}");
     let text = said(&bentpipe(&folder, &["ts", "inspect", "--group", "239.1.1.2", "a.pcap"]), 0);
     assert!(!text.contains("programme 1") && text.contains("programme 2"), "{text}");
     let text = said(&bentpipe(&folder, &["ts", "mux", "--rate", "3 Mbit/s", "a.pcap", "out.ts"]), 2);

@@ -448,7 +448,15 @@ fn wrong_live_streams_are_explained() {
         assert!(text.contains(expected), "{words:?}: {text}");
     };
     explained(&["udp://host:5004"], "udp://host:5004: expected a local address and port");
-    explained(&["udp://239.1.1.1:5004"], "expected --interface NAME, on which to join it");
+    for address in ["udp://239.1.1.1:5004", "udp://@239.1.1.1:5004", "rtp://239.1.1.1:5004"] {
+        explained(&[address], "expected --interface NAME, on which to join it; help: interfaces are ");
+    }
+    explained(
+        &["udp://239.1.1.1:5004", "--interface", "nope"],
+        "unknown interface \"nope\"; help: interfaces are ",
+    );
+    explained(&["srt://127.0.0.1:5004"], "srt://127.0.0.1:5004: expected a file, or a live stream: udp://");
+    explained(&["udp://5004", "--2022-7"], "--2022-7: expected a file");
     explained(&["udp://5004", "--interface", "lo"], "127.0.0.1:5004 is not a multicast group");
     explained(&["udp://5004", "--measure"], "--measure: expected a file");
     explained(

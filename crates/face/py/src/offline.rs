@@ -121,16 +121,20 @@ struct Choice {
     left_out: Option<PathBuf>,
     #[serde(default)]
     hitless: bool,
+    #[serde(default)]
+    keep_copies: bool,
 }
 
 /// Reads the choice of streams in JSON.
 fn intake(text: &str, counts: Option<PathBuf>) -> PyResult<Intake> {
     let choice: Choice = serde_json::from_str(text).map_err(|error| errors::value(error.to_string()))?;
-    let Choice { vlan, port, ssrc, isi, left_out, hitless, from_rohc: rohc, .. } = choice;
+    let Choice {
+        vlan, port, ssrc, isi, left_out, hitless, from_rohc: rohc, keep_copies: keeps_copies, ..
+    } = choice;
     let (source, destination) = (choice.src, choice.dst);
     let interface = choice.interface.map(Interface);
     let select = Select { interface, vlan, source, destination, port, ssrc, isi };
-    Ok(Intake { select, left_out, rohc, hitless, counts })
+    Ok(Intake { select, left_out, rohc, hitless, keeps_copies, counts })
 }
 
 /// Returns the PIDs of these numbers.

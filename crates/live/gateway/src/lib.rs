@@ -54,7 +54,7 @@ pub use place::OpenError;
 pub use privileges::Privileges;
 pub use routes::{NoPrefix, Prefix};
 pub use run::{Error, Gateway, Handle};
-pub use socket::{Listen, Send, listener};
+pub use socket::{Listen, Send, interfaces, listener};
 pub use statistics::{Anomalies, LanCounts, RemoteStatistics, Statistics, StrayCounts};
 pub use tap::{CaptureConfig, Counts as CaptureCounts, Point as CapturePoint};
 pub use udlr::{UdlrConfig, UdlrCounts, UdlrRole, fuzz_content};

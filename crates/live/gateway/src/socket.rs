@@ -1,5 +1,6 @@
 //! UDP sockets for transport streams: unicast and multicast, IPv4 and IPv6.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -96,9 +97,20 @@ fn udp(is_v6: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Returns the names of this machine's interfaces.
+pub fn interfaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
 /// Returns the index of an interface.
 fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
-    let unknown = |_| io::Error::new(io::ErrorKind::NotFound, format!("there is no interface \"{name}\""));
+    let unknown = |_| {
+        let there = interfaces().join(", ");
+        let text = format!("unknown interface \"{name}\"; help: interfaces are {there}");
+        io::Error::new(io::ErrorKind::NotFound, text)
+    };
     rustix::net::netdevice::name_to_index(socket, name).map_err(unknown)
 }
 

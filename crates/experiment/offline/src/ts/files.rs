@@ -95,11 +95,15 @@ pub(super) fn legs_text(entry: &StreamEntry, legs: &[Leg]) -> String {
         format!("  leg {id}: {datagrams} RTP packets, {missing} missing{other}\n")
     };
     let missing = entry.missing;
+    let late = match entry.late {
+        0 => String::new(),
+        late => format!(", {late} more came behind their place on all"),
+    };
     match legs {
         [] => String::new(),
         _ => {
             legs.iter().map(line).collect::<String>()
-                + &format!("  missing on all legs: {missing} RTP packets\n")
+                + &format!("  missing on all legs: {missing} RTP packets{late}\n")
         }
     }
 }
@@ -230,6 +234,9 @@ impl<'a> Stream<'a> {
         if self.intake.hitless {
             streams = streams.hitless();
         }
+        if self.intake.keeps_copies {
+            streams = streams.keeping_copies();
+        }
         match self.is_capture {
             true => self.records(session, &mut streams, &mut sink)?,
             false => self.bytes(session, &mut streams, &mut sink)?,
@@ -242,7 +249,7 @@ impl<'a> Stream<'a> {
         let (shown, account) = (self.path.display(), streams.account());
         if account.is_unused() && !session.is_interrupted() {
             let nothing = nothing_found(&self.path);
-            let help = capture::rohc_help(account);
+            let help = capture::help(account);
             return Err(Error::Usage(format!("{nothing}: {account}{help}")));
         }
         let remark = format!("{shown}: {account}");
@@ -255,6 +262,9 @@ impl<'a> Stream<'a> {
                  are not separated; {CONVERT}",
                 gaps.count, gaps.len
             ));
+        }
+        if let Some(echo) = streams.echo().filter(|_| is_first) {
+            session.note(&format!("{shown}: {}", capture::echoed(echo)));
         }
         let (json, has_damage) = (account.json(&shown.to_string()), account.has_damage());
         let entries: Vec<StreamEntry> = streams.entries().collect();

@@ -62,6 +62,9 @@ impl Inspect {
         for Described { survey, measurement } in &mut all {
             measurement.choose(&self.pids);
             measurement.choose_clock(clocks(survey));
+            // Measurements have them as rows.
+            let steps = measurement.steps().into_iter().filter(|_| !self.measure);
+            steps.for_each(|step| session.note(&format!("{}: {step}", self.input.display())));
         }
         let logs = self.second_pass(&mut all, &stream, session)?;
         self.choose(&mut all, session);
@@ -213,8 +216,8 @@ impl Inspect {
                 if let Some(at) = measurement.since_start(number) {
                     by_clock.add(at, view.pid(), file.as_mut())?;
                 }
-                if let Some(time_ns) = time_ns {
-                    by_capture.add(measurement.since_first(time_ns), view.pid(), file.as_mut())?;
+                if let Some(at) = time_ns.and_then(|time_ns| measurement.since_first(time_ns)) {
+                    by_capture.add(at, view.pid(), file.as_mut())?;
                 }
             }
             number += 1;
@@ -281,6 +284,7 @@ fn whole_json(parts: &[Part], summary: &Summary) -> Value {
             "isi": entry.id.isi,
             "datagrams": entry.datagrams,
             "rtp_missing": entry.missing,
+            "rtp_late": entry.late,
             "legs": legs_json(legs),
             "packet_bytes": entry.layout.map(|layout| layout.stride),
         });

@@ -5,9 +5,12 @@
 //! Time is that of the capture, or without one that of the PID with the most clock references: its rate is constant between two.
 //! The accuracy of a reference is its distance from a line through those of its PID over the packets, which has a meaning in streams of
 //! constant rate alone; the overall jitter is that from the times of a capture. A line ends where the clock steps, which is one error, and
-//! where packets were lost. Packets that are missing have their places.
+//! where packets were lost. Packets that are missing have their places. Where the clock of a capture steps and that of the stream does
+//! not, intervals over the step are not judged ([`steps`]).
 //!
 //! *Does not measure*: the loss of synchronisation in bits, CRCs of tables other than PAT, CAT and PMT, buffers (third priority).
+
+mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,6 +23,7 @@ use bentpipe_wire::ts::{Continuity, PACKET_LEN, Packet, Pcr, Pid};
 use bentpipe_wire::{pes, section};
 use serde_json::{Value, json};
 
+use self::steps::Steps;
 use super::stamps::{self, Stamps};
 
 /// Maximum interval of PAT and PMT in seconds (items 1.3.a and 1.5.a).
@@ -49,6 +53,8 @@ struct Reference {
     is_announced: bool,
     /// Set if the clock has jumped since the reference before.
     is_jump: bool,
+    /// Set if the clock of the capture has stepped since the reference before.
+    is_behind_step: bool,
 }
 
 /// Intervals between events, and those that are too long.
@@ -67,6 +73,11 @@ impl Intervals {
             self.errors += u64::from(gap_s > limit_s);
         }
         self.last_s = Some(at_s);
+    }
+
+    /// Begins again behind a step of the clock.
+    fn restart(&mut self, at_s: f64) {
+        self.last_s = self.last_s.map(|_| at_s);
     }
 
     /// Counts the time to the end of the stream, and a stream without any event.
@@ -148,8 +159,8 @@ pub(super) struct Measurement {
     scrambled: u64,
     cats: u64,
     last_s: f64,
-    /// Time of the first packet in the capture.
-    first_ns: Option<u64>,
+    /// Times of the capture.
+    steps: Steps,
 }
 
 impl Measurement {
@@ -159,14 +170,17 @@ impl Measurement {
     pub(super) fn survey(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN], has_room: bool) -> bool {
         let number = self.packets;
         self.packets += 1;
-        self.first_ns = self.first_ns.or(time_ns);
+        if let Some(time_ns) = time_ns {
+            self.steps.note(number, time_ns);
+        }
         let reference = Packet::new_checked(bytes).ok().and_then(|packet| {
             let pcr = packet.adaptation().ok()??.pcr?;
             Some((packet.pid(), pcr, packet.is_discontinuous()))
         });
         let Some((pid, pcr, is_announced)) = reference.filter(|_| has_room) else { return false };
-        let time_s = time_ns.map(|time_ns| self.since_first(time_ns).as_secs_f64());
-        let reference = Reference { packet: number, time_s, pcr, is_announced, is_jump: is_announced };
+        let time_s = time_ns.map(|time_ns| self.steps.raw_s(time_ns));
+        let (is_jump, is_behind_step) = (is_announced, false);
+        let reference = Reference { packet: number, time_s, pcr, is_announced, is_jump, is_behind_step };
         self.references.entry(pid).or_default().push(reference);
         true
     }
@@ -201,6 +215,9 @@ impl Measurement {
     /// Ends the first pass: chooses the clock that packets are timed by. `clock_of` has the clocks of elementary streams.
     pub(super) fn choose_clock(&mut self, clock_of: BTreeMap<Pid, Pid>) {
         (self.packets, self.clock_of) = (0, clock_of);
+        let clock = self.references.values().max_by_key(|all| all.len());
+        self.steps.find(clock.map(Vec::as_slice).unwrap_or_default());
+        self.references.values_mut().for_each(|all| self.steps.correct(all));
         self.references.values_mut().for_each(|all| mark_jumps(all));
         let Some(clock) = self.references.values().max_by_key(|all| all.len()) else { return };
         let piece_s = |pair: &[Reference]| {
@@ -229,9 +246,16 @@ impl Measurement {
         (self.line.len() > 1).then(|| Span::from_secs_f64(since_s()))
     }
 
-    /// Returns the time of a capture's packet, from the first one on.
-    pub(super) fn since_first(&self, time_ns: u64) -> Span {
-        Span::from_nanos(time_ns.saturating_sub(self.first_ns.unwrap_or(time_ns)))
+    /// Returns a time since the first one, without the steps in front.
+    ///
+    /// Returns `None` if the capture has no times.
+    pub(super) fn since_first(&self, time_ns: u64) -> Option<Span> {
+        self.steps.has_times().then(|| self.steps.since_first(time_ns))
+    }
+
+    /// Returns a line for each step of the capture's clock.
+    pub(super) fn steps(&self) -> Vec<String> {
+        self.steps.lines()
     }
 
     /// Returns the clock of an elementary stream at a packet, in ticks.
@@ -266,9 +290,13 @@ impl Measurement {
 
     /// Adds a packet in the second pass. Of a PID that is not described it counts the packets alone.
     pub(super) fn add(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN], is_described: bool) {
-        let at_s = time_ns
-            .map_or_else(|| self.time_s(self.packets), |time_ns| self.since_first(time_ns).as_secs_f64());
         let number = self.packets;
+        let is_behind_step = self.steps.pass(number);
+        let since_first = time_ns.and_then(|time_ns| self.since_first(time_ns));
+        let at_s = since_first.map_or_else(|| self.time_s(number), |since| since.as_secs_f64());
+        if is_behind_step {
+            self.restart(at_s);
+        }
         self.packets += 1;
         self.last_s = self.last_s.max(at_s);
         let Ok(packet) = Packet::new_checked(bytes) else {
@@ -321,6 +349,13 @@ impl Measurement {
         }
     }
 
+    /// Begins all intervals again behind a step of the capture's clock.
+    fn restart(&mut self, at_s: f64) {
+        let timed = self.pmts.values_mut().chain(self.pids.values_mut());
+        let stamps = self.stamps.values_mut().map(|(intervals, _)| intervals);
+        timed.chain(stamps).chain([&mut self.pat]).for_each(|intervals| intervals.restart(at_s));
+    }
+
     /// Returns `true` if a packet without payload has another counter than the one before.
     fn advances_without_payload(&mut self, packet: &Packet<&[u8; PACKET_LEN]>) -> bool {
         let (pid, counter) = (packet.pid(), packet.continuity());
@@ -364,7 +399,7 @@ impl Measurement {
     /// Returns the indicators after both passes. `skipped` is the number of bytes outside packets.
     pub(super) fn indicators(&mut self, skipped: u64, faults: SyncFaults) -> Vec<Indicator> {
         let end_s = self.last_s;
-        let is_timed = self.first_ns.is_some() || self.line.len() > 1;
+        let is_timed = self.steps.has_times() || self.line.len() > 1;
         let timed = |errors: u64| is_timed.then_some(errors);
         let worst =
             |longest_s: f64, limit_s: f64| format!("longest {} s, limit {limit_s} s", number(longest_s));
@@ -390,7 +425,8 @@ impl Measurement {
         });
         let of = |item, name, errors, remark: String| Indicator { item, name, errors, remark };
         let plain = String::new;
-        vec![
+        let steps = self.steps.lines().into_iter().map(|line| of("", "times of the capture", None, line));
+        let mut all = vec![
             of("1.1", "TS_sync_loss", Some(faults.losses), format!("{skipped} bytes outside packets")),
             of("1.2", "Sync_byte_error", Some(self.sync_errors + faults.sync_bytes), plain()),
             of(
@@ -415,7 +451,9 @@ impl Measurement {
             of("2.5", "PTS_error", timed(stamps.0), worst(stamps.1, STAMPS_S)),
             of("2.6", "CAT_error", Some(u64::from(self.scrambled > 0 && self.cats == 0)), plain()),
             of("", "duration", None, format!("{} s", number(end_s))),
-        ]
+        ];
+        all.extend(steps);
+        all
     }
 
     /// Returns intervals that are too long, differences that are not announced, and the longest interval.
@@ -477,8 +515,10 @@ fn packets_of(pair: &[Reference]) -> f64 {
 }
 
 /// Returns the seconds between the arrivals of two references in a capture.
+///
+/// Returns `None` over a step of its clock.
 fn arrived_s(pair: &[Reference]) -> Option<f64> {
-    Some(pair[1].time_s? - pair[0].time_s?)
+    Some(pair[1].time_s? - pair[0].time_s?).filter(|_| !pair[1].is_behind_step)
 }
 
 /// Returns the seconds between two references by arrival.
@@ -625,7 +665,7 @@ fn clock(pid: Pid, all: &[Reference], losses: &[u64]) -> Clock {
 ///
 /// Between jumps of the clock they are without drift.
 fn jitter_s(all: &[Reference]) -> Option<[f64; 2]> {
-    let pieces = all.chunk_by(|_, to| !to.is_jump).filter(|piece| piece.len() > 2);
+    let pieces = all.chunk_by(|_, to| !to.is_jump && !to.is_behind_step).filter(|piece| piece.len() > 2);
     let late = pieces.filter_map(|piece| {
         let times: Option<Vec<f64>> = piece.iter().map(|at| at.time_s).collect();
         let seconds = points(piece).into_iter().map(|(_, seconds)| seconds);
@@ -729,7 +769,9 @@ pub(super) fn json(indicators: &[Indicator], clocks: &[Clock], measurement: &Mea
     let time_stamps: Vec<Value> =
         measurement.stamps().map(|(pid, of, longest_s)| stamps::json(pid, of, longest_s)).collect();
     let all: Vec<Value> = indicators.iter().map(of).collect();
-    json!({ "indicators": all, "clocks": clocks.iter().map(clock).collect::<Vec<_>>(), "time_stamps": time_stamps })
+    let steps = measurement.steps.json();
+    let clocks: Vec<Value> = clocks.iter().map(clock).collect();
+    json!({ "indicators": all, "clocks": clocks, "time_stamps": time_stamps, "clock_steps": steps })
 }
 
 #[cfg(test)]

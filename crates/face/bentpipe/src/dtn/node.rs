@@ -15,7 +15,7 @@ use crate::show::log;
 pub(crate) struct NodeArgs {
     /// Node file
     file: PathBuf,
-    /// Write the counters as JSON at the end
+    /// Write the counters as JSON at the end; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Serve the counters to Prometheus at this address on loopback

@@ -44,7 +44,7 @@ pub(crate) struct PerfArgs {
     /// Lifetime of the bundles
     #[arg(long, value_name = "TIME", default_value = "1 h")]
     lifetime: Span,
-    /// Write the figures as JSON
+    /// Write the figures as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]

@@ -46,7 +46,7 @@ pub(crate) struct ReceiveArgs {
     /// Write a line for each stream, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write everything as JSON
+    /// Write everything as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Print nothing but errors

@@ -59,7 +59,7 @@ pub(crate) struct SendArgs {
     /// Seed of SSRCs and of the initial sequence numbers and timestamps [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write what was sent, and how late, as JSON
+    /// Write what was sent, and how late, as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Print nothing but errors

@@ -11,8 +11,8 @@ use bentpipe_wire::bbframe::{FrameSize, Modcod};
 use bentpipe_wire::ts::Pid;
 use clap::{Args, ValueEnum};
 
-use super::live::{Live, SCHEME};
-use crate::intake::{CountedArgs, IntakeArgs, rohc};
+use super::live::{Live, SCHEME, address};
+use crate::intake::{CountedArgs, IntakeArgs, LegsArgs, rohc};
 use crate::show;
 
 /// Encapsulation.
@@ -130,6 +130,8 @@ pub(crate) struct DecapArgs {
     bridge: bool,
     #[command(flatten)]
     intake: CountedArgs,
+    #[command(flatten)]
+    legs: LegsArgs,
 }
 
 impl DecapArgs {
@@ -142,19 +144,19 @@ impl DecapArgs {
             encapsulation: self.format.map(Format::encapsulation),
             rohc: self.rohc.clone(),
             bridges: self.bridge,
-            intake: self.intake.intake(),
+            intake: self.legs.with(self.intake.intake()),
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// Stream: a file, a capture, "-" for standard input, or udp://ADDRESS:PORT if live
+    /// Stream: a file, a capture, "-" for standard input, or udp://ADDRESS:PORT or rtp://ADDRESS:PORT if live
     input: PathBuf,
     /// Write a line for each PID, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write everything as JSON
+    /// Write everything as JSON; "-" for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Describe only this PID; may be given several times. Tables are read of all
@@ -186,6 +188,8 @@ pub(crate) struct InspectArgs {
     pid_timeout: Span,
     #[command(flatten)]
     intake: IntakeArgs,
+    #[command(flatten)]
+    legs: LegsArgs,
 }
 
 impl InspectArgs {
@@ -194,8 +198,7 @@ impl InspectArgs {
     /// # Errors
     /// Returns an error if an option has no effect there, or none but there.
     pub(super) fn live(&self) -> Result<Option<Live>, String> {
-        let address = self.input.to_str().and_then(|text| text.strip_prefix(SCHEME));
-        let Some(address) = address else {
+        let Some(address) = address(&self.input)? else {
             let of_live = [
                 (self.lasts.is_some(), "--for"),
                 (self.min_rate.is_some(), "--min-rate"),
@@ -214,7 +217,7 @@ impl InspectArgs {
         if let Some((_, option, instead)) = of_files.iter().find(|(is_set, ..)| *is_set) {
             return Err(format!("{option}: expected a file: {instead}"));
         }
-        if let Some(option) = self.intake.of_files() {
+        if let Some(option) = self.intake.of_files().or(self.legs.of_files()) {
             return Err(format!("{option}: expected a file"));
         }
         let rate = [self.min_rate, self.max_rate];
@@ -243,7 +246,7 @@ impl InspectArgs {
             report: self.report.clone(),
             interval: self.interval,
             colours: show::coloured(),
-            intake: self.intake.intake(),
+            intake: self.legs.with(self.intake.intake()),
         }
     }
 }
@@ -264,6 +267,8 @@ pub(crate) struct MuxArgs {
     tables: u64,
     #[command(flatten)]
     intake: CountedArgs,
+    #[command(flatten)]
+    legs: LegsArgs,
 }
 
 impl MuxArgs {
@@ -276,7 +281,7 @@ impl MuxArgs {
             rate: self.rate,
             queue_packets: self.queue,
             tables_ms: self.tables,
-            intake: self.intake.intake(),
+            intake: self.legs.with(self.intake.intake()),
         }
     }
 }

@@ -10,7 +10,7 @@ use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::common::share;
-use crate::intake::IntakeArgs;
+use crate::intake::{IntakeArgs, LegsArgs};
 
 /// Real MPEG-2 transport streams through ATM.
 #[derive(Debug, Subcommand)]
@@ -239,6 +239,8 @@ pub(crate) struct CarryArgs {
     quality: bool,
     #[command(flatten)]
     intake: IntakeArgs,
+    #[command(flatten)]
+    legs: LegsArgs,
 }
 
 /// Carriage of a transport stream.
@@ -273,7 +275,7 @@ impl CarryArgs {
             overrides,
             seed: self.seed,
             quality: self.quality,
-            intake: self.intake.intake(),
+            intake: self.legs.with(self.intake.intake()),
         }
     }
 }
@@ -302,6 +304,8 @@ pub(crate) struct MuxArgs {
     rate: Option<Rate>,
     #[command(flatten)]
     intake: IntakeArgs,
+    #[command(flatten)]
+    legs: LegsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -313,6 +317,8 @@ pub(crate) struct DemuxArgs {
     outputs: Vec<PathBuf>,
     #[command(flatten)]
     intake: IntakeArgs,
+    #[command(flatten)]
+    legs: LegsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -381,14 +387,14 @@ pub(crate) struct QualityArgs {
 impl MuxArgs {
     pub(super) fn job(&self) -> Mux {
         let (inputs, out) = (self.inputs.clone(), self.out.clone());
-        Mux { inputs, out, rate: self.rate, intake: self.intake.intake() }
+        Mux { inputs, out, rate: self.rate, intake: self.legs.with(self.intake.intake()) }
     }
 }
 
 impl DemuxArgs {
     pub(super) fn job(&self) -> Demux {
         let (input, outputs) = (self.input.clone(), self.outputs.clone());
-        Demux { input, outputs, intake: self.intake.intake() }
+        Demux { input, outputs, intake: self.legs.with(self.intake.intake()) }
     }
 }
 

@@ -30,6 +30,8 @@ class Choice(TypedDict, total=False):
     """True, or keys of a stream's ``rohc`` in scenarios, if the capture has ROHC packets in place of IP packets."""
     hitless: bool
     """True to merge RTP streams on several paths (SMPTE ST 2022-7)."""
+    keep_copies: bool
+    """True to use copies of packets too, such as those of a mirrored port."""
     left_out: str | PathLike[str]
     """File of pcapng for the records that are left out, with their reasons."""
 

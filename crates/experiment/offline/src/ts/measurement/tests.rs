@@ -166,6 +166,63 @@ fn times_of_a_capture_give_jitter() {
     assert_eq!(errors(&found, "2.3a"), 0);
 }
 
+/// Returns the remarks on times of a capture.
+fn on_times(indicators: &[Indicator]) -> Vec<&str> {
+    indicators.iter().filter(|of| of.name == "times of the capture").map(|of| of.remark.as_str()).collect()
+}
+
+#[test]
+fn intervals_over_a_step_of_the_captures_clock_are_not_judged() {
+    let time = |n: u64| 10_000_000_000_000 + n * 8_000_000 / 27;
+    let (plain, _) = measured(&packets(), |n| Some(time(n)));
+    assert_eq!(on_times(&plain), [""; 0]);
+    let duration = |found: &[Indicator]| {
+        let of = found.iter().find(|of| of.name == "duration").expect("a duration");
+        of.remark.clone()
+    };
+    for (step_ns, text) in [
+        (-3_600_000_000_000, "steps 3600 s back in front of TS packet 2001, at 0.59"),
+        (-500_000_000, "steps 0.5 s back"),
+        (3_600_000_000_000, "steps 3600 s forward"),
+    ] {
+        let stepped = |n: u64| time(n).checked_add_signed(if n > 2000 { step_ns } else { 0 });
+        let (found, clocks) = measured(&packets(), stepped);
+        for item in ["1.3.a", "1.5.a", "1.6", "2.3a", "2.3b", "2.4", "2.5"] {
+            assert_eq!(errors(&found, item), errors(&plain, item), "{item} {step_ns}: {found:?}");
+        }
+        let [remark] = on_times(&found)[..] else { panic!("one step: {found:?}") };
+        assert!(remark.contains(text), "{remark}");
+        assert_eq!(duration(&found), duration(&plain), "{found:?}");
+        assert!(clocks[0].jitter_s.is_some_and(|[_, range_s]| range_s < 1e-6), "{clocks:?}");
+    }
+    // A pause of the sender looks the same, and is judged.
+    let (paused, _) = measured(&packets(), |n| Some(time(n) + if n > 2000 { 3_000_000_000 } else { 0 }));
+    assert_eq!(errors(&paused, "2.3a"), 1, "{paused:?}");
+    assert!(on_times(&paused)[0].contains("3 s more than clock references"), "{paused:?}");
+    // A delayed stream catches up.
+    let delayed = |n: u64| Some(if n < 1000 { time(n) } else { time(n).max(time(1000) + 700_000_000 + n) });
+    let (delayed, _) = measured(&packets(), delayed);
+    assert_eq!((errors(&delayed, "2.3a"), on_times(&delayed).len()), (1, 0), "{delayed:?}");
+}
+
+#[test]
+fn captures_without_times_are_measured_by_clock_references() {
+    let (by_clock, _) = measured(&packets(), |_| None);
+    let (found, clocks) = measured(&packets(), |_| Some(0));
+    assert_eq!(found[..found.len() - 1], by_clock[..]);
+    assert!(on_times(&found)[0].contains("one time for all packets"), "{found:?}");
+    assert_eq!(clocks[0].jitter_s, None);
+    // Without references times that go back are a step as well.
+    let mut plain = packets();
+    plain
+        .iter_mut()
+        .filter(|packet| packet[3] & 0x20 != 0 && packet[4] > 0)
+        .for_each(|packet| packet[5] &= !0x10);
+    let back = |n: u64| Some(10_000_000_000 + n * 1000 - if n > 2000 { 5_000_000_000 } else { 0 });
+    let (found, _) = measured(&plain, back);
+    assert!(on_times(&found)[0].contains("steps 5 s back"), "{found:?}");
+}
+
 #[test]
 fn stamps_are_compared_with_the_clock() {
     // Each 100th packet starts a picture that is decoded 200 ms later, and one of them comes too late.

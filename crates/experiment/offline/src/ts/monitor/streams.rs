@@ -139,31 +139,38 @@ impl Monitors {
     }
 
     /// Returns the datagrams of a stream, plain and of RTP.
-    ///
-    /// Last are those of the input that are of no stream.
-    fn datagrams(&self, place: usize) -> [u64; 3] {
+    fn datagrams(&self, place: usize) -> [u64; 2] {
         let entry = self.streams.entry(place).unwrap_or_default();
-        let other = self.account().left_out_sum().records;
         match entry.id.ssrc {
-            Some(_) => [0, entry.datagrams, other],
-            None => [entry.datagrams, 0, other],
+            Some(_) => [0, entry.datagrams],
+            None => [entry.datagrams, 0],
         }
+    }
+
+    /// Returns the datagrams of the input that are of no stream.
+    fn foreign(&self) -> u64 {
+        self.account().left_out_sum().records
     }
 
     /// Returns the summaries of all streams as text.
     pub fn summary(&self, colours: bool) -> String {
         let one = |(place, monitor): (usize, &Monitor)| {
             let name = self.name(place).map_or_else(String::new, |name| format!("{name}\n"));
-            let [plain, rtp, other] = self.datagrams(place);
-            let datagrams =
-                format!("  datagrams: {plain} plain, {rtp} of RTP, {other} without packets or left out\n");
+            let [plain, rtp] = self.datagrams(place);
+            let datagrams = format!("  datagrams: {plain} plain, {rtp} of RTP\n");
             name + &datagrams + &monitor.summary(colours)
+        };
+        let foreign = match self.foreign() {
+            0 => String::new(),
+            count => {
+                format!("\n{count} datagrams of the input are of no stream: without packets, or left out\n")
+            }
         };
         let beyond = match self.beyond {
             0 => String::new(),
             packets => format!("\n{packets} packets of more than {MAX_MONITORS} streams are not monitored\n"),
         };
-        self.all.iter().enumerate().map(one).collect::<Vec<_>>().join("\n") + &beyond
+        self.all.iter().enumerate().map(one).collect::<Vec<_>>().join("\n") + &foreign + &beyond
     }
 
     /// Returns the summaries as JSON, with the account of `input`. Several streams are a list.
@@ -172,8 +179,8 @@ impl Monitors {
             let entry = self.streams.entry(place);
             let mut json = monitor.json();
             json["stream"] = json!(entry.map(|entry| entry.id.to_string()));
-            let [plain, rtp, other] = self.datagrams(place);
-            json["datagrams"] = json!({ "plain": plain, "rtp": rtp, "other": other });
+            let [plain, rtp] = self.datagrams(place);
+            json["datagrams"] = json!({ "plain": plain, "rtp": rtp });
             json["missing"] = json!(entry.map_or(0, |entry| entry.missing));
             json
         };
@@ -182,6 +189,7 @@ impl Monitors {
             1 => all.remove(0),
             _ => json!({ "streams": all }),
         };
+        json["datagrams_of_no_stream"] = json!(self.foreign());
         json["intake"] = self.account().json(input);
         json
     }

@@ -214,6 +214,11 @@ fn a_live_input_is_taken_in_as_a_file_is() {
     let json = monitors.json("udp://x");
     assert_eq!(json["streams"].as_array().map(Vec::len), Some(2));
     assert_eq!(json["intake"]["used"]["records"], 2 * count);
+    assert_eq!(
+        (&json["datagrams_of_no_stream"], &json["streams"][0]["datagrams"]["plain"]),
+        (&count.into(), &count.into())
+    );
+    assert_eq!(monitors.summary(false).matches(" of no stream").count(), 1);
     assert_eq!(json["intake"]["left_out"][0]["detail"], "of UDP without TS packets");
     assert!(monitors.summary(false).contains("127.0.0.1:10 to 127.0.0.1:5004"));
     // RTP with contributing sources, twice, with RTCP in between.
