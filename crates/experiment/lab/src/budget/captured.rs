@@ -129,7 +129,7 @@ impl Network<'_> {
         if bits > 0.0 { most / bits } else { 1.0 }
     }
 
-    /// Returns `true` if a flow on a link slows down at losses that a channel of its way has.
+    /// Returns `true` if a flow on a link slows down at losses of its channels.
     fn slows_down(&self, link: usize) -> bool {
         let losses = &self.states.losses;
         self.paths.iter().zip(self.flows).any(|((flow, path), budget)| {

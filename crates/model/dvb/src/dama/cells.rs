@@ -81,7 +81,7 @@ pub(super) fn mean_bytes(encapsulation: Encapsulation, cells: u32, len_bytes: u6
     (bytes * times) as f64 / over as f64
 }
 
-/// Number of bursts that are packed to know what one packet of many has of them.
+/// Number of bursts that are packed for the mean of a packet.
 const PACKED_BURSTS: u64 = 64;
 
 /// Returns the mean carrier bytes of packets of one length, by packing some.
