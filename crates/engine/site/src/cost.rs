@@ -117,6 +117,13 @@ pub trait Cost {
         Span::ZERO
     }
 
+    /// Returns the mean time that a packet waits for the medium, which no delay counts. Default: none.
+    ///
+    /// A packet alone may wait less. It is for what a sender has on its way in the mean, as a queue's size.
+    fn waits(&self, _len: usize) -> Span {
+        Span::ZERO
+    }
+
     /// Returns the transmission time of a packet. Default: wire size over usable rate.
     fn time(&self, len: usize) -> Span {
         self.usable().span_of(self.wire_len(len))

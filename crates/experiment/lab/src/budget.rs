@@ -12,6 +12,7 @@ mod barrier;
 mod bundles;
 mod capture;
 mod captured;
+mod ceilings;
 mod chance;
 mod conference;
 mod contacts;
@@ -29,6 +30,8 @@ mod share;
 mod sharing;
 pub(crate) mod show;
 mod states;
+mod takes;
+mod tcp;
 mod transfer;
 mod voice;
 mod windows;
@@ -38,9 +41,9 @@ use std::collections::{HashMap, HashSet};
 use bentpipe_dtn::network::Layer;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::{self, copies as copies_between};
-use bentpipe_scenario::{Access, Flow, Link, Medium, Problem, Scenario, Traffic, Way};
+use bentpipe_scenario::{Access, Flow, Link, Medium, Moment, Problem, Scenario, Traffic, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
-use bentpipe_site::{Opened, Passage, Recorded, Router, Topology, Window};
+use bentpipe_site::{Opened, Passage, Recorded, Router, Topology};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
@@ -56,6 +59,7 @@ use sent::at_least_one;
 use sharing::{Crossing, Forecast, Sharing, Sharings};
 use states::States;
 pub use states::{DelayRange, RateShare};
+pub use tcp::TcpBudget;
 use transfer::{Climbs, Transfer};
 pub use voice::{CallBudget, VoiceLoad};
 
@@ -259,29 +263,6 @@ pub struct CompressedFlow {
     pub room: Option<u64>,
 }
 
-/// Window that a flow needs to fill its path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TcpBudget {
-    /// Bandwidth-delay product in payload bytes, the window needed: goodput without losses * mean round trip.
-    pub window_needed: Bytes,
-    /// Window allowed by its buffers: the least of send and receive buffer. Without scaling at most 65535 B.
-    pub window_allowed: Bytes,
-    /// Queue that a halved window needs to stay busy: one bandwidth-delay product. In IP bytes.
-    pub buffer_needed: Bytes,
-    /// Mean goodput that the window allows: window_allowed / round trip, at most the ceiling.
-    pub window_limit: Rate,
-    /// Time from the SYN until the controller has opened the window on the idle path. The window is the one needed, or allowed.
-    ///
-    /// `None` if it does not get there, or cannot be known.
-    pub slow_start: Option<Span>,
-    /// Most goodput over its time with slow start, where that is less.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub with_slow_start: Option<Rate>,
-    /// Least time from the start of a transfer of a size to its last byte.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion: Option<Span>,
-}
-
 impl Budget {
     /// Computes the budget of a valid scenario.
     ///
@@ -310,7 +291,7 @@ impl Budget {
         let mut sharings = Sharings::new(scenario, &media, &states);
         let recorded = &recorded;
         let apart = apart(scenario);
-        let changed = scenario.timeline.iter().flat_map(|moment| &moment.difference.node);
+        let changed = moments(scenario).flat_map(|moment| &moment.difference.node);
         let changed = changed.map(|(node, _)| node.as_str()).collect();
         let mut ground =
             Ground { apart, changed, scenario, media: &media, states: &states, recorded, climbs };
@@ -321,9 +302,10 @@ impl Budget {
         let mut flows: Vec<FlowBudget> = paths.iter().zip(&forecasts).map(flow).collect();
         barrier::few_ports(scenario, &states.activities, &paths, &mut flows);
         notes::contend(scenario, &paths, &mut flows, &terminals);
-        notes::overload(scenario, (&paths, &forecasts), &mut flows, &links);
+        let activities: &Activities = &states.activities;
+        notes::overload((scenario, activities), (&paths, &forecasts), &mut flows, &links);
         notes::groups(scenario, &mut flows);
-        notes::unlike(scenario, &paths, &mut flows);
+        notes::unlike(scenario, activities, &paths, &mut flows);
         let captures = captured::all((scenario, &media, &states), (&paths, &crossings), &flows);
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
@@ -392,6 +374,11 @@ fn outlook(
 fn differs(one: Span, other: Span) -> bool {
     let [one, other] = [one, other].map(Span::as_secs_f64);
     (one - other).abs() > 0.01 * one.max(other)
+}
+
+/// Returns the events that fall into the run.
+fn moments(scenario: &Scenario) -> impl Iterator<Item = &Moment> {
+    scenario.timeline.iter().filter(|moment| moment.at < scenario.duration)
 }
 
 /// Returns the size of a transfer that ends with its data.
@@ -694,8 +681,10 @@ impl FlowBudget {
             budget.ceiling = budget.ceiling.max(Rate::of(size, takes));
         }
         let rtt = round_trips.map(|[_, mean, _]| mean).unwrap_or_default();
-        budget.tcp =
-            path.window.zip(window).map(|of| TcpBudget::new(of, (forecast.sent, rtt), &budget, transfer));
+        budget.tcp = path.window.zip(window).map(|of| {
+            let trip = (rtt, path.waits(media));
+            TcpBudget::new(of, (forecast.sent, trip), &budget, transfer)
+        });
         budget.warnings = notes::of_flow(ground, (n, path), (forecast, sharing), &budget);
         budget.warnings.extend(windows::of_transfer(ground, flow, (&budget, transfer.as_ref())));
         budget
@@ -764,30 +753,6 @@ const MOST_WHOLE: f64 = 1.0 - 1e-9;
 ///
 /// Packets of a run are not a fluid.
 const LEAST: f64 = 0.98;
-
-impl TcpBudget {
-    /// Computes windows of a path that carries a rate in the mean.
-    fn new(
-        (window, allowed): (Window, Rate),
-        (carries, rtt): (Rate, Span),
-        flow: &FlowBudget,
-        transfer: Option<Transfer>,
-    ) -> TcpBudget {
-        let window_needed = carries.bdp(rtt);
-        let in_packets = flow.packet.get() as f64 / flow.payload.get().max(1) as f64;
-        let limit = allowed.min(flow.ceiling);
-        let is_less = |rate: &Rate| (rate.as_bps() as f64) < 0.99 * limit.as_bps() as f64;
-        TcpBudget {
-            window_needed,
-            window_allowed: window.most,
-            buffer_needed: Bytes::new((window_needed.get() as f64 * in_packets) as u64),
-            window_limit: limit,
-            slow_start: transfer.and_then(|transfer| transfer.slow_start),
-            with_slow_start: transfer.and_then(|transfer| transfer.goodput).filter(is_less),
-            completion: transfer.and_then(|transfer| transfer.takes.filter(|_| transfer.is_of_size)),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -150,6 +150,67 @@ fn a_ceiling_changes_while_it_runs() {
     }
 }
 
+/// Ceilings are forecast as events change them. One behind the end of the run changes nothing.
+#[test]
+fn ceilings_that_events_change_are_forecast() {
+    let link = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\ndelay = \"20 ms\"\n\
+        forward.queue = { kind = \"classes\", class = [{ name = \"held\", ceil = \"300 kbit/s\" }] }\n";
+    let event = |at: &str, ceil: &str, more: &str| {
+        format!(
+            "[[event]]\nat = \"{at}\"\nset = {{ \"link.l.forward.queue.class.0.ceil\" = \"{ceil}\" }}\n{more}"
+        )
+    };
+    let part = 1000.0 / 1028.0;
+    for (events, expected) in [
+        (event("20 s", "500 kbit/s", ""), 400e3),
+        (event("10 s", "100 kbit/s", "hold = \"20 s\"\n"), 200e3),
+        (event("50 s", "500 kbit/s", ""), 300e3),
+        (String::new(), 300e3),
+    ] {
+        let text = between(link, &datagrams("f", 0, "4 Mbit/s")) + &events;
+        let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        let goodput = measured(&scenario, &mut built(&scenario))("flow.f.goodput");
+        let budget = Budget::new(&scenario).expect("ways");
+        let most = budget.flows[0].ceiling.as_bps() as f64;
+        assert!(goodput < 1.001 * most && most < 1.01 * part * expected, "{goodput} {most}\n{budget}");
+        assert_eq!(budget.flows[0].bottleneck, "l forward", "{budget}");
+    }
+}
+
+/// A transfer in a class whose ceiling rises takes no less than is forecast, and not much more.
+#[test]
+fn a_transfer_follows_a_ceiling_that_rises() {
+    let link = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\ndelay = \"20 ms\"\n\
+        forward.queue = { kind = \"classes\", class = [{ name = \"held\", ceil = \"300 kbit/s\" }] }\n";
+    let flow = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"tcp\", controller = \"cubic\" }\n\
+        application = { kind = \"bulk\", size = \"100 kB\" }\n\
+        [[event]]\nat = \"1 s\"\nset = { \"link.l.forward.queue.class.0.ceil\" = \"2 Mbit/s\" }\n";
+    let text = between(link, flow);
+    let scenario = scenario(&text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+    let of = measured(&scenario, &mut built(&scenario));
+    let budget = Budget::new(&scenario).expect("ways");
+    let flow = &budget.flows[0];
+    let least = flow.tcp.as_ref().and_then(|tcp| tcp.completion).expect("a size").as_secs_f64();
+    let took = of("flow.f.completion");
+    assert!((1.0..1.15).contains(&(took / least)), "{took} for {least}\n{budget}");
+    assert!(of("flow.f.goodput") < 1.001 * flow.ceiling.as_bps() as f64, "{budget}");
+}
+
+/// A class below its ceiling does not take from others, though it offers more.
+#[test]
+fn what_a_class_holds_back_is_taken_from_no_other() {
+    let link = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"500 kbit/s\"\ndelay = \"1 ms\"\n\
+        forward.queue = { kind = \"classes\", class = [{ name = \"ef\", dscp = [46], ceil = \"100 kbit/s\" }, \
+        { name = \"rest\", ceil = \"200 kbit/s\" }] }\n";
+    let flows = format!("{}{}", datagrams("u", 0, "600 kbit/s"), datagrams("v", 46, "400 kbit/s"));
+    let found = |link: &str| {
+        let scenario = scenario(&between(link, &flows)).unwrap_or_else(|refusal| panic!("{refusal}"));
+        Budget::new(&scenario).expect("ways").to_string().contains("sends more than its share")
+    };
+    assert!(!found(link));
+    assert!(found(&link.replace("200 kbit/s", "490 kbit/s")));
+}
+
 #[test]
 fn what_classes_have_is_noted() {
     let shown = |queue: &str, rate: &str| {

@@ -868,9 +868,6 @@ fn what_is_not_known_is_noted() {
         &between("rate = \"50 Mbit/s\"\ndelay = \"270 ms\"\n", &late),
         "the flow lasts 3 s: it gets up to what",
     );
-    let held = "rate = \"2 Mbit/s\"\nqueue = { kind = \"drop-tail\", bytes = \"200 kB\" }\n";
-    let stops = datagrams("f", "3 Mbit/s", "stop = \"8 s\"\n");
-    noted(&between(held, &stops), "when it stops arrives behind that: up to 10.28 % more than is forecast");
     let of_acks = format!("{LINE}return.channel = {{ kind = \"packet-errors\", loss = 0.1 }}\n");
     noted(&between(&of_acks, &alone("cubic", "")), "channels lose 10.00 % of its ACKs");
     let others = format!("{}{}", datagrams("u", "200 kbit/s", ""), alone("vegas", ""));

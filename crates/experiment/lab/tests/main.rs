@@ -6,6 +6,7 @@ mod bounds;
 mod bursts;
 mod captures;
 mod cells;
+mod chances;
 mod classes;
 mod common;
 mod completions;

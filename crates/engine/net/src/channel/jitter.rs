@@ -193,6 +193,11 @@ impl JitterTable {
         Span::from_secs_f64(seconds.max(0.0))
     }
 
+    /// Returns the least delay of some numbers. Without numbers, as where the file has not been read, it is zero.
+    pub(super) fn least_delay(&self, values: &[i16]) -> Span {
+        values.iter().min().map_or(Span::ZERO, |least| self.delay(*least))
+    }
+
     /// Returns the mean delay behind the cut at zero, with these numbers.
     ///
     /// Without numbers, as where the file has not been read, it is the key `mean`.
@@ -241,7 +246,7 @@ impl Table {
     }
 
     pub(super) fn shortest(&self) -> Span {
-        self.values.iter().min().map_or(Span::ZERO, |least| self.law.delay(*least))
+        self.law.least_delay(&self.values)
     }
 }
 

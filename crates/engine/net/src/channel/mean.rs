@@ -2,8 +2,8 @@
 
 use bentpipe_units::Span;
 
+use super::Config;
 use super::pieces::{Matrix, Stage};
-use super::{Config, JitterLaw};
 
 impl Config {
     /// Returns the mean delay that it adds to a packet.
@@ -16,11 +16,15 @@ impl Config {
         }
     }
 
-    /// Returns the most by which an added delay is below its mean.
-    pub fn below_mean_delay(&self) -> Span {
+    /// Returns the least delay that it adds to a packet.
+    ///
+    /// `numbers` are those of a table's file. Without them the least of a table in a file is not known, and zero.
+    pub fn least_delay(&self, numbers: &[i16]) -> Span {
         match self {
-            Config::Jitter { law: JitterLaw::Uniform { min, .. }, .. } => self.mean_delay() - *min,
-            _ => self.mean_delay(),
+            Config::Jitter { law, .. } => law.shortest(),
+            Config::JitterTable(table) if table.file.is_some() => table.least_delay(numbers),
+            Config::JitterTable(table) => table.least_delay(&table.values),
+            _ => Span::ZERO,
         }
     }
 
@@ -127,6 +131,7 @@ fn product(a: Matrix, b: Matrix) -> Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel::{JitterLaw, JitterTable};
 
     #[test]
     fn bursts_of_one_rate_are_independent_errors() {
@@ -137,6 +142,31 @@ mod tests {
         // Of long bursts a packet has all or nothing: the part of the time in the bad state.
         let long = Config::BitBursts { p: 1e-7, r: 3e-7, ber_good: 0.0, ber_bad: 0.5 };
         assert!((long.mean_loss(100).expect("a mean") - 0.25).abs() < 1e-3);
+    }
+
+    /// The least delay of a law is what it draws at the least.
+    #[test]
+    fn laws_and_tables_have_a_least_delay() {
+        let jitter = |law| Config::Jitter { law, keep_order: true };
+        let ms = Span::from_millis;
+        let pareto = jitter(JitterLaw::Pareto { mean: ms(20), deviation: ms(10), shape: 3.0 });
+        // The mean less the deviation times the root of 1 / 3.
+        let least = pareto.least_delay(&[]).as_secs_f64();
+        assert!((least - (20e-3 - 10e-3 / 3.0_f64.sqrt())).abs() < 1e-9, "{least}");
+        assert_eq!(jitter(JitterLaw::Uniform { min: ms(7), max: ms(9) }).least_delay(&[]), ms(7));
+        assert_eq!(jitter(JitterLaw::Exponential { mean: ms(9) }).least_delay(&[]), Span::ZERO);
+        let table = JitterTable {
+            file: None,
+            values: vec![-4096, 0, 8192],
+            mean: ms(20),
+            deviation: ms(10),
+            keep_order: true,
+        };
+        assert_eq!(Config::JitterTable(table.clone()).least_delay(&[]), ms(15));
+        let of_file =
+            Config::JitterTable(JitterTable { file: Some("t".into()), values: Vec::new(), ..table });
+        assert_eq!(of_file.least_delay(&[-8192, 8192]), ms(10));
+        assert_eq!(of_file.least_delay(&[]), Span::ZERO);
     }
 
     #[test]

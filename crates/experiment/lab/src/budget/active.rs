@@ -6,6 +6,8 @@ use bentpipe_scenario::{Flow, Scenario, copies};
 use bentpipe_site::application::Application;
 use bentpipe_units::Span;
 
+use super::moments;
+
 /// The most instants of one flow: starts and ends of copies, silences of its application.
 const MOST_CUTS: usize = 64;
 
@@ -296,7 +298,7 @@ fn end(scenario: &Scenario, flow: &Flow, lasts: f64) -> Span {
 /// Returns the times at which events turn flows off and on.
 fn switches(scenario: &Scenario) -> HashMap<&str, Vec<(Span, bool)>> {
     let mut all: HashMap<&str, Vec<(Span, bool)>> = HashMap::new();
-    for moment in scenario.timeline.iter() {
+    for moment in moments(scenario) {
         for (name, flow) in &moment.difference.flow {
             all.entry(name).or_default().push((moment.at, flow.active));
         }

@@ -6,9 +6,10 @@ use bentpipe_scenario::{Role, Scenario, Way};
 use bentpipe_units::{Bytes, Span};
 
 use super::medium::Media;
-use super::path::{Path, Takes};
+use super::path::Path;
 use super::queues::{queue_bytes, queue_of};
 use super::states::States;
+use super::takes::Takes;
 
 /// Stages that keep packets as they come, and no more than their limit.
 const STAGES_OF_PACKETS: [&str; 2] = ["shaper", "quick_start"];

@@ -9,6 +9,7 @@ use bentpipe_site::Channel;
 use bentpipe_units::Span;
 
 use super::medium::Media;
+use super::moments;
 
 /// The most outages of a channel that are looked at, repetitions counted.
 const MOST_OUTAGES: usize = 20_000;
@@ -40,7 +41,7 @@ impl Losses {
         for at in (0..scenario.link.len()).flat_map(|link| Way::BOTH.map(|way| (link, way))) {
             losses.enter(at, Span::ZERO, media.side(at.0, at.1), access);
         }
-        for moment in scenario.timeline.iter() {
+        for moment in moments(scenario) {
             for (name, link) in &moment.difference.link {
                 // Copies that get settings of their own later are not among the links of the file.
                 let Some(number) = scenario.link.get_index_of(name) else { continue };
@@ -83,9 +84,12 @@ impl Losses {
         if self.unknown.contains_key(&at) {
             return 0.0;
         }
-        let faults = self.held(at, time).map_or(&[][..], |held| &held.faults);
-        let pass: f64 =
-            faults.iter().filter_map(|fault| fault.mean_loss(len as usize)).map(|loss| 1.0 - loss).product();
+        let pass: f64 = self
+            .at(at, time)
+            .iter()
+            .filter_map(|fault| fault.mean_loss(len as usize))
+            .map(|loss| 1.0 - loss)
+            .product();
         1.0 - pass
     }
 
@@ -93,16 +97,14 @@ impl Losses {
     ///
     /// Packets come in succession. Outages are apart. Copies alone if losses are not known.
     pub(super) fn stages(&self, at: (usize, Way), time: Span, len: u64) -> impl Iterator<Item = Stage> {
-        let faults = self.held(at, time).map_or(&[][..], |held| &held.faults);
         let is_unknown = self.unknown.contains_key(&at);
-        let stages = faults.iter().filter_map(move |fault| fault.stage(len as usize));
+        let stages = self.at(at, time).iter().filter_map(move |fault| fault.stage(len as usize));
         stages.filter(move |stage| !is_unknown || matches!(stage, Stage::Copies(_)))
     }
 
     /// Returns the mean number of packets that leave a channel for one that passes.
     pub(super) fn copies(&self, at: (usize, Way), time: Span) -> f64 {
-        let faults = self.held(at, time).map_or(&[][..], |held| &held.faults);
-        faults.iter().map(Config::mean_copies).product()
+        self.at(at, time).iter().map(Config::mean_copies).product()
     }
 
     /// Returns `true` if a direction receives nothing at a time.
@@ -114,6 +116,11 @@ impl Losses {
             begun > 0 && time < outages[begun - 1].at + outages[begun - 1].lasts
         };
         self.held(at, time).is_some_and(|held| held.outages.iter().any(out))
+    }
+
+    /// Returns the faults of a direction at a time.
+    pub(super) fn at(&self, at: (usize, Way), time: Span) -> &[Config] {
+        self.held(at, time).map_or(&[], |held| &held.faults)
     }
 
     /// Returns the faults of a direction over the run, in their order.

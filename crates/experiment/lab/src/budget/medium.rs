@@ -6,9 +6,12 @@ use std::rc::Rc;
 
 use bentpipe_net::channel::{Config, JitterTable};
 use bentpipe_net::queue::ClassesConfig;
-use bentpipe_scenario::{Access, Layout, Medium, Problem, Queue, Role, Scenario, Side, Way};
+use bentpipe_scenario::{Access, Layout, Medium, NodeRoles, Problem, Queue, Role, Scenario, Side, Way};
 use bentpipe_site::{Channel, Cost, Facts, Limit, jitter_table, stage};
-use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_units::Span;
+
+use super::ceilings::Ceilings;
+use super::moments;
 
 /// Directions of all links of a scenario.
 pub(super) struct Media<'a> {
@@ -21,8 +24,10 @@ pub(super) struct Media<'a> {
     tables: Rc<Tables>,
     /// Mean delay that the channel of each direction adds. A table's is a sum over all its numbers.
     channel_delays: Vec<Span>,
-    /// Set if no node writes DSCPs, and no event changes a queue.
-    knows_classes: bool,
+    /// Ceilings of classes over the run. None where a node writes DSCPs.
+    pub(super) ceilings: Rc<Ceilings>,
+    /// Set if a node writes DSCPs.
+    marks: bool,
 }
 
 /// Tables of delays by the names of their files.
@@ -33,14 +38,23 @@ pub(super) type Costs = Vec<Box<dyn Cost>>;
 
 impl<'a> Media<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Result<Media<'a>, Problem> {
+        // Events may change a node's roles.
+        let later = moments(scenario).flat_map(|moment| &moment.difference.node).map(|(_, node)| node);
+        let roles = scenario.node.values().chain(later).filter_map(|node| node.role.as_ref());
+        let marks = roles.flat_map(NodeRoles::all).any(|role| matches!(role, Role::Marker(_)));
+        let mut media = Media::of(scenario, (Rc::default(), marks))?;
+        if !marks {
+            media.ceilings = Rc::new(Ceilings::new(scenario, &media.layout));
+        }
+        Ok(media)
+    }
+
+    fn of(scenario: &'a Scenario, (ceilings, marks): (Rc<Ceilings>, bool)) -> Result<Media<'a>, Problem> {
         let layout = Layout::new(scenario);
         let facts = layout.facts()?;
         let costs = Medium::costs(&layout.members(), &scenario.shared)?;
-        let marks = scenario.roles().any(|(_, role)| matches!(role, Role::Marker(_)));
-        let mut changes = scenario.timeline.iter().flat_map(|moment| &moment.changes);
-        let knows_classes = !marks && !changes.any(|(key, _)| key.contains(".queue"));
         let (tables, channel_delays) = (Rc::default(), Vec::new());
-        let mut media = Media { layout, facts, costs, tables, channel_delays, knows_classes };
+        let mut media = Media { layout, facts, costs, tables, channel_delays, ceilings, marks };
         media.channel_delays = media.sides().map(|at| media.mean_delay(at)).collect();
         Ok(media)
     }
@@ -62,7 +76,8 @@ impl<'a> Media<'a> {
 
     /// Returns the directions of another state of the scenario, whose files are the same.
     pub(super) fn in_state<'s>(&self, state: &'s Scenario) -> Result<Media<'s>, Problem> {
-        let mut media = Media { tables: Rc::clone(&self.tables), ..Media::new(state)? };
+        let of = Media::of(state, (Rc::clone(&self.ceilings), self.marks))?;
+        let mut media = Media { tables: Rc::clone(&self.tables), ..of };
         if !media.tables.is_empty() {
             media.channel_delays = media.sides().map(|at| media.mean_delay(at)).collect();
         }
@@ -76,13 +91,28 @@ impl<'a> Media<'a> {
 
     /// Returns the mean delay that the channel of a direction adds, from its settings.
     fn mean_delay(&self, at: (usize, Way)) -> Span {
-        let mean = |fault: &Config| match fault {
-            Config::JitterTable(law @ JitterTable { file: Some(file), .. }) => {
-                law.mean_delay(self.tables.get(file).map_or(&[], Vec::as_slice))
+        self.faults(at).iter().map(|fault| self.mean_of(fault)).sum()
+    }
+
+    fn mean_of(&self, fault: &Config) -> Span {
+        match fault {
+            Config::JitterTable(law @ JitterTable { file: Some(_), .. }) => {
+                law.mean_delay(self.numbers(fault))
             }
             _ => fault.mean_delay(),
-        };
-        self.faults(at).iter().map(mean).sum()
+        }
+    }
+
+    /// Returns the numbers of a fault's file, if they are known.
+    fn numbers(&self, fault: &Config) -> &[i16] {
+        table_file(fault).and_then(|file| self.tables.get(file)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the most by which the delays that some faults add are below their means.
+    pub(super) fn below_mean<'f>(&self, faults: impl Iterator<Item = &'f Config>) -> Span {
+        let below =
+            |fault: &Config| self.mean_of(fault).saturating_sub(fault.least_delay(self.numbers(fault)));
+        faults.map(below).sum()
     }
 
     fn faults(&self, (link, way): (usize, Way)) -> &[Config] {
@@ -134,7 +164,7 @@ impl<'a> Media<'a> {
     /// Returns `true` if the queue of a direction serves packets of some DSCPs first.
     pub(super) fn serves_first(&self, link: usize, way: Way) -> bool {
         let classes = self.classes((link, way));
-        let is_unknown = classes.is_some_and(|classes| classes.class.len() > 1 || !self.knows_classes);
+        let is_unknown = classes.is_some_and(|classes| classes.class.len() > 1 || self.marks);
         is_unknown || matches!(self.side(link, way).common.queue, Some(Queue::Priority(_)))
     }
 
@@ -143,24 +173,6 @@ impl<'a> Media<'a> {
         match &self.side(link, way).common.queue {
             Some(Queue::Classes(classes)) => Some(classes),
             _ => None,
-        }
-    }
-
-    /// Returns the ceilings of packets of a DSCP, with the numbers of their classes.
-    pub(super) fn ceilings(&self, at: (usize, Way), dscp: Option<u8>) -> Vec<(usize, Rate)> {
-        let Some(classes) = self.classes(at).filter(|_| self.knows_classes) else { return Vec::new() };
-        let own = dscp.and_then(|dscp| classes.class_of(dscp));
-        let number = own.and_then(|own| classes.class.iter().position(|class| class.name == own.name));
-        let numbers = number.into_iter().chain([classes.class.len()]);
-        numbers.filter_map(|number| Some((number, self.ceiling(at, number)?.0))).collect()
-    }
-
-    /// Returns the ceiling of a class by its number, and its burst. Behind the last one it is that of all.
-    pub(super) fn ceiling(&self, at: (usize, Way), number: usize) -> Option<(Rate, Bytes)> {
-        let classes = self.classes(at)?;
-        match classes.class.get(number) {
-            Some(class) => Some((class.ceil?, class.cburst)),
-            None => Some((classes.ceil?, classes.cburst)),
         }
     }
 

@@ -9,9 +9,10 @@ use bentpipe_site::application::Application;
 use bentpipe_site::{Cost, Recorded, ShareBudget};
 use bentpipe_units::{Bytes, Rate, Span};
 
+use super::active::Activities;
 use super::medium::Media;
 use super::path::{Path, splitter};
-use super::sharing::{Forecast, Sharing};
+use super::sharing::{Forecast, Pressed, Sharing};
 use super::states::States;
 use super::{
     FlowBudget, Ground, LinkBudget, chance, direction, is_whole, layer, network, queues, show, windows,
@@ -49,14 +50,15 @@ pub(super) fn of_flow(
             show::rate(budget.ceiling)
         )
     }));
-    notes.extend(warnings(flow, budget, forecast.sent, sharing));
+    notes.extend(warnings((ground, (n, path)), budget, forecast, sharing));
     notes.extend(back_note(scenario, flow, (path, budget), forecast));
     notes.extend(loss_note(flow, budget));
     notes.extend(chance::of_losses(ground, (n, path), budget));
+    notes.extend(chance::of_backoff(ground, (n, path), (budget, forecast.narrowest)));
     notes.extend(windows::rate_start(scenario, flow, budget));
     notes.extend(windows::late(scenario, flow, (path, budget)));
     notes.extend(windows::long_datagrams(ground, path));
-    notes.extend(windows::stopped(ground, flow, forecast, budget));
+    notes.extend(windows::stopped(ground, (n, path), forecast, budget));
     notes.extend(acks_note(ground, (n, path)));
     notes.extend(answers_note(ground, (n, path)));
     notes.extend(outage_note(ground, flow, path));
@@ -369,18 +371,15 @@ fn cut_bundles(scenario: &Scenario, flow: &Flow, (path, budget): (&Path, &FlowBu
 
 /// Notes shares on overloaded links of flows that do not slow down.
 pub(super) fn overload(
-    scenario: &Scenario,
+    (scenario, activities): (&Scenario, &Activities),
     (paths, forecasts): (&[(usize, Path)], &[Forecast]),
     flows: &mut [FlowBudget],
     links: &[LinkBudget],
 ) {
-    behind_data(scenario, paths, flows);
+    behind_data(scenario, activities, paths, flows);
     if forecasts.iter().all(|forecast| forecast.pressed.is_none()) {
         return;
     }
-    let mut counts: HashMap<(usize, Way), usize> = HashMap::new();
-    let all = paths.iter().flat_map(|(_, path)| path.directions());
-    all.for_each(|at| *counts.entry(at).or_default() += 1);
     let cells: HashSet<String> = links
         .iter()
         .filter(|link| link.cells.is_some())
@@ -388,9 +387,9 @@ pub(super) fn overload(
         .collect();
     for (flow, Forecast { pressed, .. }) in flows.iter_mut().zip(forecasts) {
         // Where flows send more than fits.
-        let Some((at, by)) = pressed else { continue };
+        let Some(Pressed { at, by, is_shared }) = pressed else { continue };
         let Some((name, settings)) = scenario.flow.get_index(*by) else { continue };
-        if counts.get(at).is_some_and(|count| *count > 1) || *name != flow.name {
+        if *is_shared || *name != flow.name {
             let at = direction(scenario, *at);
             flow.warnings.push(format!(
                 "{name} sends more than its share of {at}, and does not slow down: it gets more, and others less"
@@ -418,11 +417,17 @@ fn lost_unevenly(flow: &Flow) -> Option<String> {
 }
 
 /// Notes flows that slow down on a link which others fill that slow down too.
-pub(super) fn unlike(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [FlowBudget]) {
+pub(super) fn unlike(
+    scenario: &Scenario,
+    activities: &Activities,
+    paths: &[(usize, Path)],
+    flows: &mut [FlowBudget],
+) {
     let slows = |flow: &FlowBudget| {
-        let is_tfrc =
-            scenario.flow.get(&flow.name).is_some_and(|flow| matches!(flow.traffic, Traffic::Tfrc(_)));
-        (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none()
+        let own = scenario.flow.get_full(&flow.name);
+        let is_tfrc = own.is_some_and(|(_, _, flow)| matches!(flow.traffic, Traffic::Tfrc(_)));
+        let begins = own.is_none_or(|(n, ..)| activities.begin(n) > 0.0);
+        (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none() && begins
     };
     let fills = |flow: &FlowBudget| {
         let asks = flow.offered.map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
@@ -493,8 +498,17 @@ pub(super) fn groups(scenario: &Scenario, flows: &mut [FlowBudget]) {
 }
 
 /// Notes transfers whose ACKs wait behind the data of others.
-fn behind_data(scenario: &Scenario, paths: &[(usize, Path)], flows: &mut [FlowBudget]) {
-    let fills = |flow: &&FlowBudget| flow.tcp.is_some() && flow.offered.is_none();
+fn behind_data(
+    scenario: &Scenario,
+    activities: &Activities,
+    paths: &[(usize, Path)],
+    flows: &mut [FlowBudget],
+) {
+    let begins = |name: &str| {
+        let number = scenario.flow.get_index_of(name);
+        number.is_none_or(|number| activities.begin(number) > 0.0)
+    };
+    let fills = |flow: &&FlowBudget| flow.tcp.is_some() && flow.offered.is_none() && begins(&flow.name);
     let full: HashMap<String, String> =
         flows.iter().filter(fills).map(|flow| (flow.bottleneck.clone(), flow.name.clone())).collect();
     for (flow, (_, path)) in flows.iter_mut().zip(paths).filter(|(flow, _)| flow.tcp.is_some()) {
@@ -631,7 +645,7 @@ pub(super) fn contend(
             |name: String| by_name.get(&name).is_some_and(|terminal| terminal.least < terminal.most);
         if (flow.tcp.is_some() || is_tfrc) && flow.blocked.is_none() && names.any(requests) {
             flow.warnings.push(
-                "what it sends or its answers wait for slots that are requested: round trips and slow start are without that, and it gets up to what is forecast".to_owned(),
+                "what it sends or its answers wait for slots that are requested: round trips, the buffer needed and slow start are without that, and it gets up to what is forecast".to_owned(),
             );
         }
         let Some(terminal) = by_name.get(&flow.bottleneck) else { continue };
@@ -653,12 +667,35 @@ pub(super) fn contend(
     }
 }
 
-fn warnings(flow: &Flow, budget: &FlowBudget, carries: Rate, sharing: &Sharing) -> Vec<String> {
+/// Returns the rate that the bottleneck carries.
+///
+/// What is lost in front of it does not come to it.
+fn carried(ground: &Ground<'_>, (n, path): (usize, &Path), forecast: &Forecast) -> Rate {
+    let hop = path.hops_there().iter().position(|hop| (hop.0, hop.1) == forecast.limit);
+    let (mut come, mut open) = (0.0, 0.0);
+    for (state, time) in ground.states.of_flow(n) {
+        let parts = path.passing(ground.media, ground.states, state, path.waits);
+        if parts.last().is_some_and(|part| *part > 0.0) {
+            open += time;
+            come += time * hop.map_or(1.0, |hop| parts[hop]);
+        }
+    }
+    let part = if open > 0.0 { (come / open).min(1.0) } else { 1.0 };
+    forecast.sent.mul_f64(part)
+}
+
+fn warnings(
+    (ground, (n, path)): (&Ground<'_>, (usize, &Path)),
+    budget: &FlowBudget,
+    forecast: &Forecast,
+    sharing: &Sharing,
+) -> Vec<String> {
+    let flow = &ground.scenario.flow[n];
     let (mut warnings, at) = (Vec::new(), &budget.bottleneck);
     let all = budget.offered.map_or(0.0, |offered| offered.as_bps() as f64 * f64::from(flow.count));
     // Rates have four digits.
-    if all > 1.001 * carries.as_bps() as f64 {
-        let all = Rate::from_bps(all as u64);
+    if all > 1.001 * forecast.sent.as_bps() as f64 {
+        let (all, carries) = (Rate::from_bps(all as u64), carried(ground, (n, path), forecast));
         warnings.push(format!("it offers {all}, but {at} carries only {carries} of such packets"));
     }
     if sharing.count > u64::from(flow.count) {

@@ -19,6 +19,7 @@ use super::fragments::Fragments;
 use super::medium::Media;
 use super::sent::{Sent, at_least_one};
 use super::states::{Part, States};
+use super::takes::Takes;
 use super::voice::Voice;
 
 /// Packets between two nodes: those of a flow, or of its voice on a leg.
@@ -188,6 +189,8 @@ pub(super) struct Taken {
     pub(super) own: f64,
     /// Length of its packets, if the time depends on it.
     pub(super) len: Option<usize>,
+    /// DSCP of its packets, if it is known.
+    pub(super) dscp: Option<u8>,
 }
 
 /// Voice of one copy of a flow on a direction of a link.
@@ -390,6 +393,7 @@ impl Path {
                 hop,
                 own: seconds * count,
                 len,
+                dscp,
             })
         })
         .collect()
@@ -550,12 +554,20 @@ impl Path {
         train(media, &self.there, self.longest[0])
     }
 
+    /// Returns the mean wait of a packet and its answer for media. Round trips are without it.
+    pub(super) fn waits(&self, media: &Media<'_>) -> Span {
+        let of = |hops: &[(usize, Way, u64)], len: u64| -> Span {
+            hops.iter().map(|hop| media.cost(hop.0, hop.1).waits((len + hop.2) as usize)).sum()
+        };
+        of(&self.there, self.packet) + of(&self.back, self.answer.1)
+    }
+
     /// Returns the bytes that classes pass beyond their ceilings there. `None` without ceilings.
     pub(super) fn class_burst(&self, media: &Media<'_>) -> Option<u64> {
         let hops = self.there.iter().map(|hop| (hop.0, hop.1));
         let of_hop = |at: (usize, Way)| {
-            let ceilings = media.ceilings(at, self.dscp).into_iter();
-            let bursts = ceilings.filter_map(move |(class, _)| Some(media.ceiling(at, class)?.1));
+            let classes = media.ceilings.numbers(at, self.dscp).into_iter();
+            let bursts = classes.map(move |class| media.ceilings.burst(at, (class, self.dscp)));
             // A packet leaves whole where a bit of it may.
             bursts.map(move |burst| burst.get() + media.layout.mtu(at.0).get())
         };
@@ -611,38 +623,6 @@ impl Path {
 fn changed(hops: &[(usize, Way, u64)], states: &States, state: usize) -> Option<[usize; 2]> {
     let is_new = |hop: &(usize, Way, u64)| !states.are_alike([state - 1, state], (hop.0, hop.1));
     Some([hops.iter().position(is_new)?, hops.iter().rposition(is_new)?])
-}
-
-/// Seconds of a packet on its way without queueing.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Takes {
-    /// Delays of each link.
-    pub(super) delays: Vec<f64>,
-    /// Transmissions on all of them.
-    pub(super) sending: f64,
-}
-
-impl Takes {
-    fn new(
-        hops: &[(usize, Way, u64)],
-        whole: f64,
-        (media, states, state): (&Media<'_>, &States, usize),
-    ) -> Takes {
-        let delay = |hop: &(usize, Way, u64)| states.delay(state, media, (hop.0, hop.1)).as_secs_f64();
-        let delays: Vec<f64> = hops.iter().map(delay).collect();
-        let sending = (whole - delays.iter().sum::<f64>()).max(0.0);
-        Takes { delays, sending }
-    }
-
-    /// Returns the delays in front of each link.
-    pub(super) fn before(&self) -> Vec<f64> {
-        let sum = |sum: &mut f64, delay: &f64| {
-            let before = *sum;
-            *sum += delay;
-            Some(before)
-        };
-        self.delays.iter().scan(0.0, sum).collect()
-    }
 }
 
 /// Returns the part of packets that arrive whole in a state.

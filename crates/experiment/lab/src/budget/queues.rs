@@ -92,7 +92,8 @@ fn of_classes(media: &Media<'_>, at: (usize, Way), len: u64) -> Vec<String> {
         format!("{}{}", class.name, all.join(","))
     };
     let all: Vec<String> = classes.class.iter().map(of).collect();
-    let mut notes = vec![format!("classes of its queue, in IP packets: {}", all.join("; "))];
+    let changes = if media.ceilings.changes(at) { "; events change them" } else { "" };
+    let mut notes = vec![format!("classes of its queue, in IP packets: {}{changes}", all.join("; "))];
     let carries = media.cost(at.0, at.1).capacity(usize::try_from(len).unwrap_or(usize::MAX));
     let carries = classes.ceil.map_or(carries, |ceil| ceil.min(carries));
     if classes.guaranteed() > carries {

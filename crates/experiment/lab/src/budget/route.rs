@@ -1,6 +1,5 @@
 //! Links of a transfer's path with their states, for the least time that it takes.
 
-use bentpipe_net::channel::Config;
 use bentpipe_net::queue::Discipline;
 use bentpipe_scenario::{Medium, Scenario, Traffic, Way};
 use bentpipe_site::Opener;
@@ -23,6 +22,8 @@ pub(super) struct Routed<'a> {
     n: usize,
     path: &'a Path,
     alone: &'a Alone,
+    /// Set if times that are drawn count by their mean, not by their least.
+    is_mean: bool,
 }
 
 impl<'a> Routed<'a> {
@@ -31,7 +32,20 @@ impl<'a> Routed<'a> {
         (scenario, media, states): (&'a Scenario, &'a Media<'a>, &'a States),
         (n, path, alone): (usize, &'a Path, &'a Alone),
     ) -> Routed<'a> {
-        Routed { scenario, media, states, n, path, alone }
+        Routed { scenario, media, states, n, path, alone, is_mean: false }
+    }
+
+    /// Returns it with means of what is drawn, and with waits for media. `None` if there are none.
+    pub(super) fn in_means(&self) -> Option<Routed<'a>> {
+        let (there, back) = (self.path.hops_there().iter(), self.path.hops_back().iter());
+        let there = there.map(|hop| (hop, self.path.packet));
+        let mut all = there.chain(back.map(|hop| (hop, self.path.answer_len())));
+        let is_drawn = |(hop, len): (&(usize, Way, u64), u64)| {
+            let below = self.media.below_mean(self.states.losses.all((hop.0, hop.1)));
+            let waits = self.media.cost(hop.0, hop.1).waits((len + hop.2) as usize);
+            !below.is_zero() || !waits.is_zero() || self.drawn(hop, len) > 0.0
+        };
+        all.any(is_drawn).then(|| Routed { is_mean: true, ..*self })
     }
 
     /// Returns the links of the path by the time of the run.
@@ -85,7 +99,7 @@ impl<'a> Routed<'a> {
     fn state(&self, states: &States, state: Option<usize>) -> [Vec<HopState>; 2] {
         let rates = match state {
             Some(state) => self.alone.by_link(self.media, states, state),
-            None => self.alone.in_file(),
+            None => self.alone.in_file(self.media),
         };
         let payload = self.path.payload.max(1);
         let last = size(&self.scenario.flow[self.n]).map_or(0, |size| size.get() % payload);
@@ -108,8 +122,11 @@ impl<'a> Routed<'a> {
         [hops[0].iter().zip(rates).map(data).collect(), hops[1].iter().map(ack).collect()]
     }
 
-    /// Returns the seconds of a packet on a link that are drawn, in the mean.
+    /// Returns the seconds of a packet on a link that are drawn, in the mean. None of them if means count.
     fn drawn(&self, hop: &(usize, Way, u64), len: u64) -> f64 {
+        if self.is_mean {
+            return 0.0;
+        }
         self.media.cost(hop.0, hop.1).drawn((len + hop.2) as usize).as_secs_f64()
     }
 
@@ -133,13 +150,35 @@ impl<'a> Routed<'a> {
             Some(state) => states.delay(state, self.media, at),
             None => in_file(),
         };
-        let below: Span = states.losses.all(at).map(Config::below_mean_delay).sum();
         HopState {
             from: state.map_or(Span::ZERO, |state| states.start(state).max(Span::from_nanos(1))),
             takes: full.map(|full| [0, 1, 2].map(|n| Span::from_secs_f64(full * part(n)))),
             alone: alone.map(Span::from_secs_f64),
-            delay: delay.saturating_sub(below),
+            delay: self.drawn_delay((states, state), &hop, (delay, lengths[1])),
         }
+    }
+
+    /// Returns the delay of packets of a length on a link.
+    ///
+    /// It is the least, or what one has in the mean.
+    fn drawn_delay(
+        &self,
+        (states, state): (&States, Option<usize>),
+        hop: &(usize, Way, u64),
+        (mean, len): (Span, u64),
+    ) -> Span {
+        let at = (hop.0, hop.1);
+        if self.is_mean {
+            let cost =
+                state.map_or_else(|| self.media.cost(at.0, at.1), |state| states.cost(state, self.media, at));
+            return mean + cost.waits((len + hop.2) as usize);
+        }
+        let of_state = state.filter(|_| !self.states.is_sample);
+        let below = match of_state {
+            Some(state) => self.media.below_mean(states.losses.at(at, states.start(state)).iter()),
+            None => self.media.below_mean(states.losses.all(at)),
+        };
+        mean.saturating_sub(below)
     }
 
     /// Returns `true` if each packet of a handshake takes what is computed.

@@ -2,25 +2,29 @@
 
 mod alone;
 mod crossing;
+mod resources;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bentpipe_scenario::copies::copies as copies_between;
-use bentpipe_scenario::{Flow, Role, Scenario, Traffic, Way};
-use bentpipe_site::{SharingCopies, Window};
+use bentpipe_scenario::{Flow, Scenario, Traffic, Way};
+use bentpipe_site::SharingCopies;
 use bentpipe_transport::app::Pattern;
-use bentpipe_units::{Bytes, Rate};
+use bentpipe_units::Rate;
 use indexmap::IndexMap;
 
 use super::kept::{self, Kept, Stage};
 use super::medium::Media;
-use super::path::{Path, Taken, splitter};
+use super::path::Path;
+use super::sent::OF_CEILINGS;
 use super::share::{self, Demand};
 use super::states::{Part, PassageKey, States};
 use super::{Users, flows_on_copies};
 pub(super) use alone::Alone;
 pub(super) use crossing::Crossing;
+use resources::{Resources, bounded_bps};
+pub(super) use resources::{of_bucket, offered};
 
 /// Returns the number of copies of a link that share a resource of one.
 fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way), part: Part) -> u32 {
@@ -196,12 +200,22 @@ pub(super) struct Forecast {
     pub(super) fair: Rate,
     /// Direction that limits it for most of the time. That of `narrowest` if it gets what it asks for.
     pub(super) limit: (usize, Way),
-    /// Overfilled direction on its way, and a flow that does not slow down there.
-    pub(super) pressed: Option<((usize, Way), usize)>,
+    /// Overfilled resource on its way.
+    pub(super) pressed: Option<Pressed>,
     /// Set if its share is without what queues keep over changes.
     pub(super) keeps_more: bool,
     /// Mean rate of speech that can be sent back, and the direction that limits it. Speech there is another one.
     pub(super) back: Option<(Rate, (usize, Way))>,
+}
+
+/// Overfilled resource of a direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pressed {
+    pub(super) at: (usize, Way),
+    /// Flow that does not slow down there.
+    pub(super) by: usize,
+    /// Set if several flows take a part of it.
+    pub(super) is_shared: bool,
 }
 
 fn sends_in_bursts(flow: &Flow) -> bool {
@@ -247,6 +261,8 @@ struct Use {
     part: Part,
     /// Length of its packets, if the time depends on it.
     len: Option<usize>,
+    /// DSCP of its packets, if it is known.
+    dscp: Option<u8>,
     /// Time that one flow takes.
     own: f64,
     /// Number of copies of the flow at one copy of the resource.
@@ -281,8 +297,10 @@ pub(super) fn forecasts(
 ) -> Vec<(Forecast, Vec<Crossing>)> {
     let mut resources = Resources { scenario, media, numbers: HashMap::new() };
     let of_path = |(n, (flow, path)): (usize, &(usize, Path))| {
-        let seconds = states.seconds(*flow, &states.of_flow(*flow));
-        resources.uses(seconds, n, *flow, path)
+        let of_flow = states.of_flow(*flow);
+        let seconds = states.seconds(*flow, &of_flow);
+        let passes = |at, class| seconds * bounded_bps(&of_flow, (media, states), (at, class));
+        resources.uses((seconds, &passes), n, *flow, path)
     };
     let uses: Vec<Vec<Use>> = paths.iter().enumerate().map(of_path).collect();
     let (asked, asked_of) = resources.asked(states, paths, &uses);
@@ -298,6 +316,7 @@ pub(super) fn forecasts(
     };
     let all: Vec<Vec<share::Share>> = (0..states.len()).map(share).collect();
     let is_captured = !scenario.probe.capture.is_empty();
+    let shared = if pressed.is_empty() { HashSet::new() } else { of_several(paths, &uses) };
     let forecast = |(n, (flow, path)): (usize, &(usize, Path))| {
         let of_flow = states.of_flow(*flow);
         let share = |state: usize| {
@@ -313,7 +332,10 @@ pub(super) fn forecasts(
         };
         let own = if path.voice.is_some() { &there[..] } else { &uses[n][..] };
         let ways = Ways { states, media, uses: own, links, passing: &passing };
-        let pressed = own.iter().find_map(|one| Some((one.at, *pressed.get(&one.resource)?)));
+        let pressed = own.iter().find_map(|one| {
+            let by = *pressed.get(&one.resource)?;
+            Some(Pressed { at: one.at, by, is_shared: shared.contains(&one.resource) })
+        });
         let back = Ways { uses: &back, ..ways }.mean_alone(&of_flow);
         let back = back.map(|(rate, at)| (rate.mul_f64(path.answers_per_packet()), at));
         let forecast = forecast(&ways, &of_flow, &shares, &arriving);
@@ -335,6 +357,18 @@ pub(super) fn forecasts(
         (Forecast { pressed, arrives, back, ..forecast }, crossings)
     };
     paths.iter().enumerate().map(forecast).collect()
+}
+
+/// Returns the resources of which several flows take a part.
+fn of_several(paths: &[(usize, Path)], uses: &[Vec<Use>]) -> HashSet<usize> {
+    let (mut first, mut several) = (HashMap::new(), HashSet::new());
+    for one in uses.iter().flatten() {
+        let (flow, _) = paths[one.path];
+        if *first.entry(one.resource).or_insert(flow) != flow {
+            several.insert(one.resource);
+        }
+    }
+    several
 }
 
 /// Returns the uses of what is sent there, and those of what is sent back.
@@ -372,8 +406,23 @@ impl Use {
     fn own(&self, states: &States, media: &Media<'_>, state: usize, passing: &Passing) -> f64 {
         let comes = passing.get(self.path).map_or(1.0, |parts| parts[self.hop]);
         let received = if self.slows { states.received(state, self.at) } else { 1.0 };
-        let factor = received * states.factor((state, self.part), media, self.at, self.len);
-        self.own * comes / factor.max(1e-12)
+        let factor = match self.part {
+            Part::Class(class) => {
+                media.ceilings.mean(self.at, (class, self.dscp), states.span(state)) / OF_CEILINGS
+            }
+            part => states.factor((state, part), media, self.at, self.len),
+        };
+        self.own * comes / (received * factor).max(1e-12)
+    }
+
+    /// Returns the part of the resource that a unit of rate takes in the file.
+    fn in_file(&self, media: &Media<'_>) -> f64 {
+        match self.part {
+            Part::Class(class) => {
+                self.own * OF_CEILINGS / media.ceilings.in_file(self.at, (class, self.dscp))
+            }
+            _ => self.own,
+        }
     }
 }
 
@@ -596,197 +645,4 @@ fn longest(times: HashMap<(usize, Way), f64>) -> Option<(usize, Way)> {
     let order = |(link, way): (usize, Way)| (link, way.index());
     let most = times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(order(b.0).cmp(&order(a.0))));
     most.map(|(at, _)| at)
-}
-
-/// Name of what is shared, or else a resource of a direction of a link.
-type Key<'a> = (Option<&'a str>, Option<((usize, Way), Part)>);
-
-/// Resources of a network by numbers.
-struct Resources<'a> {
-    scenario: &'a Scenario,
-    media: &'a Media<'a>,
-    numbers: HashMap<Key<'a>, usize>,
-}
-
-impl Resources<'_> {
-    /// Returns the uses of a path that sends for some seconds.
-    fn uses(&mut self, seconds: f64, number: usize, flow: usize, path: &Path) -> Vec<Use> {
-        let (scenario, media) = (self.scenario, self.media);
-        let slows = path.waits;
-        let of = |Taken { at, part, hop, own, len }: Taken| {
-            let cost = media.cost(at.0, at.1);
-            let shared = match part {
-                Part::Line => cost.shared(),
-                Part::Passed(number) => cost.passed().get(number).map(|line| line.name.as_str()),
-                Part::Stage | Part::Packets | Part::Class(_) => None,
-            };
-            let next = self.numbers.len();
-            let key = (shared, shared.is_none().then_some((at, part)));
-            let resource = *self.numbers.entry(key).or_insert(next);
-            let some = sharing_copies(scenario, media, at, part);
-            let copies = flows_on_copies(scenario, &scenario.link[at.0], flow, some) as f64;
-            let own = match part {
-                Part::Stage => own * of_bucket(media, at, seconds),
-                Part::Class(class) => own * of_class(media, at, class, seconds),
-                _ => own,
-            };
-            Use { path: number, hop, resource, at, part, len, own, copies, slows }
-        };
-        let mut all: Vec<Use> = path.loads(media).into_iter().map(of).collect();
-        contend(media, &mut all);
-        all
-    }
-
-    /// Returns what all flows ask for, and the numbers of each path's demands.
-    ///
-    /// A flow to a group has a demand for each link, as each of its branches carries what it can.
-    fn asked(
-        &self,
-        states: &States,
-        paths: &[(usize, Path)],
-        uses: &[Vec<Use>],
-    ) -> (Vec<Asked>, Vec<Vec<usize>>) {
-        let (mut all, mut numbers_of): (Vec<Asked>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
-        let (mut last, mut tree) = (None, Tree::default());
-        for ((flow, path), uses) in paths.iter().zip(uses) {
-            let windows = self.windows(states, *flow, path);
-            let most = self.most(states, *flow, path, windows.is_empty());
-            let is_fixed = !path.waits && most.is_finite();
-            let demand =
-                |uses: Vec<Use>| Asked { flow: *flow, most, windows: Rc::clone(&windows), is_fixed, uses };
-            if path.voice.is_some() {
-                // Speech back does not wait for that there.
-                let (there, back) = apart(uses, path.hops_there().len());
-                numbers_of.push(vec![all.len()]);
-                all.extend([demand(there), demand(back)]);
-                continue;
-            }
-            if !self.scenario.group.contains_key(&self.scenario.flow[*flow].to) {
-                numbers_of.push(vec![all.len()]);
-                all.push(demand(uses.clone()));
-                continue;
-            }
-            if last.replace(*flow) != Some(*flow) {
-                tree = Tree::default();
-            }
-            let (mut own, mut new) = (Vec::new(), HashSet::new());
-            for one in uses {
-                let (link, way) = one.at;
-                let stream = self.media.side(link, way).medium.multicast();
-                let stream =
-                    stream.map(|stream| (self.scenario.link[link].between[way.index()].as_str(), stream));
-                // A packet to a group passes once, however many of its members are behind.
-                let number = tree.number(one.at, stream.as_ref()).unwrap_or_else(|| {
-                    all.push(demand(Vec::new()));
-                    new.insert(one.at);
-                    tree.enter(one.at, stream, all.len() - 1)
-                });
-                if new.contains(&one.at) {
-                    all[number].uses.push(*one);
-                }
-                own.push(number);
-            }
-            numbers_of.push(own);
-        }
-        (all, numbers_of)
-    }
-
-    /// Returns the rate that a connection has on both sides of a proxy.
-    ///
-    /// On each side one of its buffers is that of the flow's end. Those of the proxy are not smaller.
-    fn split(&self, path: &Path, window: Window, node: &str) -> f64 {
-        let topology = self.media.layout.topology(&self.media.facts);
-        let legs = path.legs(&topology, self.media, topology.number(node));
-        let of_legs = legs.into_iter().flat_map(|legs| legs.into_iter().zip(window.ends));
-        let of_legs = of_legs.filter(|(rtt, _)| !rtt.is_zero()).map(|(rtt, most)| Rate::of(most, rtt));
-        let fixed = self.scenario.roles_of(node).iter().filter_map(Role::split_rate);
-        of_legs.chain(fixed).map(|rate| rate.as_bps() as f64).fold(f64::INFINITY, f64::min)
-    }
-
-    /// Returns the rates that a window allows in all states, where its round trips differ.
-    fn windows(&self, states: &States, number: usize, path: &Path) -> Rc<[f64]> {
-        let Some(window) = path.window.filter(|_| splitter(self.scenario, path).is_none()) else {
-            return Rc::default();
-        };
-        let trips = path.round_trips(self.media, states, &states.of_flow(number));
-        if trips.is_none_or(|[least, _, most]| least == most || least.is_zero()) {
-            return Rc::default();
-        }
-        let rate = |state| path.window_rate(window.most, self.media, states, &[(state, 1.0)]).as_bps() as f64;
-        (0..states.len()).map(rate).collect()
-    }
-
-    /// Returns the rate of payload that a flow offers, or that its window allows.
-    ///
-    /// `by_window` is false where the window is looked at in each state.
-    fn most(&self, states: &States, number: usize, path: &Path, by_window: bool) -> f64 {
-        let flow = &self.scenario.flow[number];
-        if path.unknown.is_some() || (path.blocked.is_some() && path.window.is_some()) {
-            return 0.0;
-        }
-        let offered = offered(flow, path).map_or(f64::INFINITY, |offered| offered.as_bps() as f64);
-        let rtt = path.round_trips(self.media, states, &states.of_flow(number));
-        let window = path.window.zip(rtt).filter(|(_, [_, mean, _])| !mean.is_zero());
-        if let (Some(window), Some((node, _))) = (path.window, splitter(self.scenario, path)) {
-            return offered.min(self.split(path, window, node));
-        }
-        window.filter(|_| by_window).map_or(offered, |(window, [_, mean, _])| {
-            offered.min(Rate::of(window.most, mean).as_bps() as f64)
-        })
-    }
-}
-
-/// Links of a flow to a group, with the numbers of their demands.
-#[derive(Default)]
-struct Tree<'a> {
-    links: HashMap<(usize, Way), usize>,
-    /// Streams that links have in common, by their senders.
-    streams: HashMap<(&'a str, String), usize>,
-}
-
-impl<'a> Tree<'a> {
-    fn number(&self, at: (usize, Way), stream: Option<&(&'a str, String)>) -> Option<usize> {
-        self.links.get(&at).or_else(|| self.streams.get(stream?)).copied()
-    }
-
-    fn enter(&mut self, at: (usize, Way), stream: Option<(&'a str, String)>, number: usize) -> usize {
-        self.links.insert(at, number);
-        stream.and_then(|stream| self.streams.insert(stream, number));
-        number
-    }
-}
-
-/// Shortens times on a medium on which packets and answers wait side by side.
-fn contend(media: &Media<'_>, uses: &mut [Use]) {
-    let both = |one: &Use| uses.iter().any(|other| other.resource == one.resource && other.at != one.at);
-    let factor = |one: &Use| match one.len.filter(|_| both(one)) {
-        Some(len) => media.cost(one.at.0, one.at.1).contended(len),
-        None => 1.0,
-    };
-    let factors: Vec<f64> = uses.iter().map(factor).collect();
-    uses.iter_mut().zip(factors).for_each(|(one, factor)| one.own *= factor);
-}
-
-/// Returns the part of a stage's time that is left behind a full bucket.
-pub(super) fn of_bucket(media: &Media<'_>, (link, way): (usize, Way), seconds: f64) -> f64 {
-    let Some(limit) = media.limit(link, way) else { return 1.0 };
-    let passes = limit.rate.as_bps() as f64 * seconds;
-    if passes > 0.0 { passes / (passes + 8.0 * limit.burst.get() as f64) } else { 1.0 }
-}
-
-/// Returns the part of a class's time that remains after a burst.
-fn of_class(media: &Media<'_>, at: (usize, Way), class: usize, seconds: f64) -> f64 {
-    let Some((ceil, burst)) = media.ceiling(at, class) else { return 1.0 };
-    let passes = ceil.as_bps() as f64 * seconds;
-    let burst = 8.0 * (burst.get() + media.layout.mtu(at.0).get()) as f64;
-    if passes > 0.0 { passes / (passes + burst) } else { 1.0 }
-}
-
-/// Returns the mean rate of speech, packets or application data that a flow offers.
-pub(super) fn offered(flow: &Flow, path: &Path) -> Option<Rate> {
-    let speech = path.voice.as_ref().and_then(|voice| voice.offered());
-    let packets = || flow.traffic.kind().offered(Bytes::new(path.whole[0]));
-    let written = || flow.traffic.kind().takes().application.then(|| flow.application.offered()).flatten();
-    // A controller of a fixed rate sends no more than is written.
-    speech.or(path.recorded).or_else(|| packets().into_iter().chain(written()).min())
 }

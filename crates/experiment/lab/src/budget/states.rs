@@ -217,7 +217,7 @@ impl States {
         let (file, now) = (media.cost(link, way), of.costs.as_ref().map(|costs| &*costs[n]));
         match part {
             Part::Stage => held.stage,
-            // A queue that events change has no ceilings here.
+            // Ceilings depend on codepoints: they are apart.
             Part::Class(_) => 1.0,
             Part::Line => {
                 let by_len = now.zip(len).map(|(now, len)| by_length(file, now, len));
@@ -255,6 +255,11 @@ impl States {
     /// Returns the start of a state.
     pub(super) fn start(&self, state: usize) -> Span {
         self.all[state].from
+    }
+
+    /// Returns the start and the end of a state.
+    pub(super) fn span(&self, state: usize) -> [Span; 2] {
+        [self.all[state].from, self.all[state].to]
     }
 
     /// Returns the end of a state.

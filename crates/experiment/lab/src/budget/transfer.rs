@@ -98,7 +98,7 @@ fn scaled(of: &Ascent, climbed: &Climbed, path: &Ascent) -> Option<Climbed> {
 /// Transfer over TCP without other flows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
-    /// Time from the SYN until the window is open.
+    /// Time from the SYN until the window is open. Times that are drawn count by their mean.
     pub(super) slow_start: Option<Span>,
     /// Goodput over its time, or until its data have arrived.
     pub(super) goodput: Option<Rate>,
@@ -143,7 +143,7 @@ impl Transfer {
         let routed = Routed::new((scenario, media, states), (n, path, &alone));
         let route = routed.route(first, climbs.is_alone(path));
         let from = |start| Ways { route: route.later(start), states: along.from(start) };
-        let (mut paths, mut is_best) = (vec![from(first)], false);
+        let (mut paths, mut is_best, begin) = (vec![from(first)], false, first);
         // Times of the start differ by little where nothing changes.
         if !along.is_still(first, scenario.duration) && first < last {
             let mut own = starts.to_vec();
@@ -163,7 +163,16 @@ impl Transfer {
         let sum: Option<u64> = all.iter().map(|one| one.goodput.map(Rate::as_bps)).sum();
         let goodput = sum.map(|sum| Rate::from_bps(sum / all.len() as u64));
         let changes = all.iter().any(|one| one.changes) || is_best;
-        Some(Transfer { takes, goodput, changes, ..first })
+        let in_means = routed.in_means().map(|means| {
+            let route = means.route(begin, false);
+            match is_best {
+                true => Ways { route: route.best(), states: along.best() },
+                false => Ways { route: route.later(begin), states: along.from(begin) },
+            }
+        });
+        let in_means = in_means.map(|ways| ground.transfer(&ways, climbs).and_then(|all| all.slow_start));
+        let slow_start = in_means.unwrap_or(first.slow_start);
+        Some(Transfer { slow_start, takes, goodput, changes, ..first })
     }
 }
 

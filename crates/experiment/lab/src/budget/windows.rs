@@ -7,7 +7,7 @@ use bentpipe_wire::atm::PAYLOAD_LEN;
 use super::active::time;
 use super::path::Path;
 use super::queues::{queue_bytes, queue_of};
-use super::sharing::{Forecast, of_bucket};
+use super::sharing::{Alone, Forecast, of_bucket};
 use super::transfer::Transfer;
 use super::{FlowBudget, Ground, TcpBudget, direction, show, size};
 
@@ -136,20 +136,20 @@ fn small_queue(
 ) -> Option<String> {
     let is_bbr = controller(flow).is_some_and(|controller| matches!(controller, Controller::Bbr(_)));
     // Startup of BBR has twice the product in the queue, and bursts of segments where that is few of them.
-    let at_first = BDPS_OF_BBR.saturating_mul(tcp.buffer_needed.get());
+    let at_first = BDPS_OF_BBR.saturating_mul(tcp.product.get());
     let at_first = at_first.saturating_add(BURST_OF_BBR * budget.packet.get());
     let is_small =
-        held < tcp.buffer_needed || is_bbr && held.get() < at_first && is_overrun(flow, budget, tcp, held);
+        held < tcp.product || is_bbr && held.get() < at_first && is_overrun(flow, budget, tcp, held);
     if !is_small {
         return None;
     }
-    let note = format!("{queue} holds {held}; the path's bandwidth-delay product is {}", tcp.buffer_needed);
+    let note = format!("{queue} holds {held}; the path's bandwidth-delay product is {}", tcp.product);
     if !is_overrun(flow, budget, tcp, held) {
         return Some(note);
     }
     let bound = match controller(flow) {
         Some(Controller::NewReno(_) | Controller::Hybla(_)) => {
-            let part = halved(held.get() as f64 / tcp.buffer_needed.get().max(1) as f64);
+            let part = halved(held.get() as f64 / tcp.product.get().max(1) as f64);
             if part < 0.99 {
                 format!(", in the long run at most {:.0} % of that", 100.0 * part)
             } else {
@@ -366,20 +366,33 @@ pub(super) fn rate_start(scenario: &Scenario, flow: &Flow, budget: &FlowBudget) 
     })
 }
 
-/// Returns a note on what waits when a sender stops.
+/// Returns a note on what waits at a stop, and arrives faster than before.
 ///
-/// It sends more than a line carries.
+/// It sends more than a line carries. Goodput is up to the last arrival.
 pub(super) fn stopped(
     ground: &Ground<'_>,
-    flow: &Flow,
+    (n, path): (usize, &Path),
     forecast: &Forecast,
     budget: &FlowBudget,
 ) -> Option<String> {
-    let sends = flow.stop.filter(|stop| *stop < ground.scenario.duration)?.saturating_sub(flow.start);
-    let offered = budget.offered?.as_bps().saturating_mul(flow.count.into());
-    let is_over = budget.tcp.is_none() && offered as f64 > 1.001 * forecast.sent.as_bps() as f64;
-    let held = held(ground, forecast.limit, budget.packet).filter(|_| is_over)?;
-    let more = held.get() as f64 / forecast.sent.bdp(sends).get().max(1) as f64;
+    let flow = &ground.scenario.flow[n];
+    let (stop, end) = (flow.stop.filter(|stop| *stop < ground.scenario.duration)?, ground.scenario.duration);
+    let offered = match budget.offered {
+        Some(offered) => offered.as_bps() as f64 * f64::from(flow.count),
+        // Data without end.
+        None if matches!(flow.traffic, Traffic::Tfrc(_)) => f64::INFINITY,
+        None => return None,
+    };
+    let before = (forecast.sent.as_bps() as f64).max(1.0);
+    let held = held(ground, forecast.limit, budget.packet)?;
+    if budget.tcp.is_some() || offered <= 1.001 * before {
+        return None;
+    }
+    let sends = stop.saturating_sub(flow.start).as_secs_f64();
+    let after = greatest_rate(ground, (n, path), stop);
+    let carried_later = after * end.saturating_sub(stop).as_secs_f64();
+    let waits = (8.0 * held.get() as f64).min(offered * sends).min(carried_later);
+    let more = (before * sends + waits) / (sends + waits / after.max(1.0)) / before - 1.0;
     (more > PART).then(|| {
         let at = direction(ground.scenario, forecast.limit);
         format!(
@@ -387,6 +400,14 @@ pub(super) fn stopped(
             show::percent(more)
         )
     })
+}
+
+/// Returns the greatest rate of payload from a time on, in bit/s.
+fn greatest_rate(ground: &Ground<'_>, (n, path): (usize, &Path), from: Span) -> f64 {
+    let alone = Alone::new(ground.scenario, ground.media, (n, path));
+    let (media, states) = (ground.media, ground.states);
+    let rate = |state: usize| alone.by_link(media, states, state).into_iter().fold(f64::INFINITY, f64::min);
+    (states.at(from)..states.len()).map(rate).fold(0.0, f64::max)
 }
 
 /// Returns a note on datagrams whose fragments fill a queue at once.

@@ -3,7 +3,9 @@
 mod capture;
 mod plan;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Config, Contract, ControlCentre, Frame, Frames, Receiver, Terminal, TerminalConfig};
@@ -61,16 +63,18 @@ impl MediumKind for Kind {
 
     fn costs(all: &[Member<'_, Self>], carriers: &Named<Config>) -> Result<Vec<Box<dyn Cost>>, Problem> {
         let mut frames = FramesOf::new(all, carriers);
+        let mut means: HashMap<String, Rc<Means>> = HashMap::new();
         let cost = |member: &Member<'_, Self>| -> Result<Box<dyn Cost>, Problem> {
             let frame = frames.of(&member.medium.carrier)?;
             let rate = frame.rate_of(member.medium.contract.most_units(&frame));
+            let means = Rc::clone(means.entry(member.medium.carrier.clone()).or_default());
             let carrier = Passed {
                 name: format!("carrier {}", member.medium.carrier),
                 rate: frame.rate_of(frame.units()),
                 between: [member.to, member.to].map(str::to_owned),
             };
             let [_, volume] = member.medium.contract.units_on_demand(&frame);
-            Ok(Box::new(TerminalCost { rate, frame, carrier: [carrier], is_by_volume: volume > 0 }))
+            Ok(Box::new(TerminalCost { rate, frame, carrier: [carrier], is_by_volume: volume > 0, means }))
         };
         all.iter().map(cost).collect()
     }
@@ -213,6 +217,11 @@ fn shares_of(
     Ok(budgets)
 }
 
+/// Mean bytes of a carrier for packets of some lengths.
+///
+/// Of packets in whole bursts they are not computed by a formula, and many terminals ask for the same.
+type Means = RefCell<HashMap<usize, f64>>;
+
 /// The most that a terminal may get of its carriers, and their structure.
 struct TerminalCost {
     rate: Rate,
@@ -221,6 +230,8 @@ struct TerminalCost {
     carrier: [Passed; 1],
     /// Set if it requests volumes.
     is_by_volume: bool,
+    /// Means of all terminals of the carrier.
+    means: Rc<Means>,
 }
 
 impl Cost for TerminalCost {
@@ -237,7 +248,7 @@ impl Cost for TerminalCost {
     }
 
     fn mean_len(&self, len: usize) -> f64 {
-        self.frame.mean_carrier_bytes(len)
+        *self.means.borrow_mut().entry(len).or_insert_with(|| self.frame.mean_carrier_bytes(len))
     }
 
     fn notes(&self, _len: usize) -> Vec<String> {

@@ -121,6 +121,14 @@ impl Cost for WifiCost {
         })
     }
 
+    /// Returns the time of a gap and an ACK, DIFS and the mean backoff.
+    ///
+    /// An answer comes while the medium is busy with the ACK of its packet.
+    fn waits(&self, len: usize) -> Span {
+        let exchange = self.config.exchange(len);
+        exchange.with_access(self.config.standard) - exchange.lead - exchange.data
+    }
+
     fn drawn(&self, len: usize) -> Span {
         self.config.exchange(len).backoff(self.config.standard)
     }

@@ -271,6 +271,8 @@ fn cost(members: &Members<'_>, member: &Member<'_, Kind>, cells: &Named<Cell>) -
         stations,
         flows: if is_downlink { &member.medium.downlink } else { &member.medium.uplink }.clone(),
         packet_rate: member.medium.radio.packet_rate,
+        request_slots: cell.request_slots,
+        backoff: cell.request_backoff[0],
     })
 }
 
@@ -292,6 +294,10 @@ struct CellCost {
     flows: Vec<ServiceFlow>,
     /// Packets per second that the station forwards.
     packet_rate: Option<u32>,
+    /// Request slots of a frame.
+    request_slots: u32,
+    /// First window of their contention as a power of two.
+    backoff: u8,
 }
 
 impl CellCost {
@@ -368,6 +374,24 @@ impl CellCost {
         self.flows.iter().enumerate().filter(of_ugs).map(line).collect()
     }
 
+    /// Returns the mean time from a packet's arrival at an idle station to its grant.
+    ///
+    /// Grants and polls come at an interval. Others contend for a slot of the next frame, and a request is granted one frame later.
+    fn until_grant(&self, service: Service, interval: Span) -> Span {
+        let frame = self.frame.phy.frame();
+        let granted = frame * if self.frame.is_tdd() { 1 } else { 2 };
+        match service {
+            Service::Ugs | Service::ErtPs => interval / 2,
+            Service::RtPs => interval / 2 + granted,
+            Service::NrtPs | Service::Be => {
+                // Slots to let pass are drawn from the first window.
+                let slots = f64::from(1_u32 << self.backoff) - f64::from(self.request_slots);
+                let regions = (slots / 2.0 / f64::from(self.request_slots)).max(0.0);
+                frame / 2 + frame.mul_f64(regions) + granted
+            }
+        }
+    }
+
     fn rate_of(&self, stations: usize) -> Rate {
         let bytes = self.profile.capacity(self.symbols(stations));
         Rate::of(Bytes::new(bytes as u64), self.frame.phy.frame())
@@ -406,6 +430,17 @@ impl Cost for CellCost {
 
     fn packet_rate(&self) -> Option<f64> {
         self.packet_rate.map(f64::from)
+    }
+
+    /// Returns the time until the next frame, or up to a grant.
+    ///
+    /// Of several service flows it is that of the slowest.
+    fn waits(&self, _len: usize) -> Span {
+        if self.is_downlink {
+            return self.frame.phy.frame() / 2;
+        }
+        let of_flows = self.flows.iter().map(|flow| self.until_grant(flow.service, flow.interval()));
+        of_flows.max().unwrap_or_else(|| self.until_grant(Service::Be, Span::ZERO))
     }
 
     fn sharing_copies(&self) -> SharingCopies {

@@ -28,7 +28,8 @@ impl Alone {
         (flow, path): (usize, &Path),
     ) -> Alone {
         let mut resources = Resources { scenario, media, numbers: HashMap::new() };
-        Alone { uses: resources.uses(FOR_LONG, 0, flow, path), links: path.hops_there().len() }
+        let uses = resources.uses((FOR_LONG, &|_, _| f64::INFINITY), 0, flow, path);
+        Alone { uses, links: path.hops_there().len() }
     }
 
     /// Returns the seconds that a bit of payload takes in a state.
@@ -39,8 +40,8 @@ impl Alone {
     }
 
     /// Returns the greatest rates of payload on each link there, as in the file.
-    pub(in super::super) fn in_file(&self) -> Vec<f64> {
-        by_link(&self.uses, self.links, |one| one.own)
+    pub(in super::super) fn in_file(&self, media: &Media<'_>) -> Vec<f64> {
+        by_link(&self.uses, self.links, |one| one.in_file(media))
     }
 
     /// Returns the greatest rates of payload on each link there in a state.
