@@ -23,6 +23,6 @@ pub use lateness::{Lateness, Watch};
 pub use live::{Apart, Turn, able_live, go_apart, ip, namespaces};
 pub use ports::{await_read, await_socket, free_address, free_port, has_sockets};
 pub use program::{Process, run, said, succeed, text};
-pub use tools::{has, skip};
+pub use tools::{has, has_ipv6, skip};
 pub use tshark::Tshark;
 pub use wait::{PATIENCE, until, until_some};

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::process::{Command, Stdio};
 
 /// Variable with the path of a list of skipped tests, for `cargo xtask test`.
@@ -21,6 +22,18 @@ pub fn skip(reason: &str) {
         // In one piece: other tests write too. Without a list there is the message.
         let _ = list.write_all(line.as_bytes());
     }
+}
+
+/// Returns `true` if loopback has an address of IPv6, as it has not in Docker's default network.
+///
+/// # Panics
+/// In CI, if it has none.
+pub fn has_ipv6() -> bool {
+    let found = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    if !found {
+        skip("loopback has no address of IPv6");
+    }
+    found
 }
 
 /// Returns `true` if a tool is installed. Without it a test has nothing to compare with.

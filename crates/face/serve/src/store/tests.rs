@@ -141,11 +141,10 @@ fn who_has_the_database_alone_cannot_make_the_audit_chain_again() {
     assert_eq!(write(&forged, audit::broken_at), None);
     let raw = Connection::open(folder.path().join("data.sqlite")).expect("opens");
     let from = elsewhere.path().join("data.sqlite");
-    raw.execute_batch(&format!(
-        "DROP TRIGGER audit_is_whole; DELETE FROM audit; ATTACH '{}' AS forged; INSERT INTO audit SELECT * FROM forged.audit",
-        from.display()
-    ))
-    .expect("forged");
+    raw.execute("ATTACH ?1 AS forged", [from.to_string_lossy()]).expect("attached");
+    let forge =
+        "DROP TRIGGER audit_is_whole; DELETE FROM audit; INSERT INTO audit SELECT * FROM forged.audit";
+    raw.execute_batch(forge).expect("forged");
     assert_eq!(write(&store, audit::broken_at), Some(1));
     assert_ne!(write(&store, audit::end), Some(end), "the journal has the end that is missing");
 }
