@@ -24,7 +24,9 @@ pub fn skip(reason: &str) {
     }
 }
 
-/// Returns `true` if loopback has an address of IPv6, as it has not in Docker's default network.
+/// Returns `true` if loopback has an address of IPv6.
+///
+/// Docker's default network has none.
 ///
 /// # Panics
 /// In CI, if it has none.
