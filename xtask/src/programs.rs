@@ -245,6 +245,8 @@ fn command(program: &Program) -> Command {
     }
     command.env("CARGO_MANIFEST_DIR", &program.folder).current_dir(&program.folder);
     command.env("BENTPIPE_SKIPPED", skipped());
+    // Programs under test and their peers are on loopback, whichever proxy leads elsewhere.
+    command.env("NO_PROXY", "127.0.0.1,localhost,::1").env("no_proxy", "127.0.0.1,localhost,::1");
     command
 }
 

@@ -110,7 +110,10 @@ impl Logins {
         let kept = Kept { failures: 0, last_ms: since_start_ms(), is_known: true };
         let before = match from {
             Source::Address(_) => self.lock().insert(pair.clone(), kept),
-            Source::Device(_) | Source::Session(_) => return drop(self.lock().remove(&pair)),
+            Source::Device(_) | Source::Session(_) => {
+                self.lock().remove(&pair);
+                return;
+            }
         };
         if before.is_some_and(|before| !before.is_known) {
             self.limits.give_back(&from_address(&pair), OF_ADDRESS);
