@@ -60,13 +60,18 @@ mod tests {
         assert_eq!((&names[0], &names[12]), (&"1970-01-03.sqlite".into(), &"1970-01-09.sqlite".into()));
         assert_eq!(names[1], "1970-01-03.sqlite.sha256");
         for path in backup::list(&backups) {
-            backup::check(&path, backup::Proof::Required, setup::Logins::Keep).expect("whole");
+            backup::check(&path, backup::Proof::Required).expect("whole");
         }
         // The key of the audit log is not in a backup.
         let elsewhere = tempfile::tempdir().expect("a folder");
         fs::copy(folder.path().join("audit.key"), elsewhere.path().join("audit.key")).expect("copied");
-        setup::restore(elsewhere.path(), &backups.join("1970-01-03.sqlite"), backup::Proof::Required)
-            .expect("restored");
+        setup::restore(
+            elsewhere.path(),
+            &backups.join("1970-01-03.sqlite"),
+            backup::Proof::Required,
+            setup::Logins::Keep,
+        )
+        .expect("restored");
         let restored = Store::open(&elsewhere.path().join("data.sqlite")).expect("opens");
         assert_eq!(restored.read(people::count).expect("counted"), 3);
         let broken = restored.read(|db| audit::broken_at(db).map_err(|error: StoreError| error));

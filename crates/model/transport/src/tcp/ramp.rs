@@ -601,18 +601,18 @@ mod tests {
         };
         let path = route(1000, &[PathState::of_round_trip(Span::from_millis(10), Rate::from_bps(1_000_000))]);
         let path = Ramp { target: 100_000, full: 100_000, most_acks: 1000, ..bare(&path) };
-        let climb = ramp(&mut *controller("newreno", 1000), &path);
+        let climb = ramp(&mut *config.build(&connection), &path);
         assert_eq!((climb.time, climb.acks, climb.end), (None, 1000, None));
         // Ten segments take the handshake and rounds of 2, 3 and 5, by an ACK for two segments.
-        let few = ramp(&mut *controller("newreno", 1000), &Ramp { data: 10_000, ..path });
+        let few = ramp(&mut *config.build(&connection), &Ramp { data: 10_000, ..path });
         assert_eq!(few.arrived, 10_000);
         // A segment and a half: the handshake, a round trip, and the half behind the whole. Its ACK waits, the data does not.
         let waits = Ramp { data: 1500, ack_every: 3, ack_delay: Span::from_millis(200), ..path };
-        let odd = ramp(&mut *controller("newreno", 1000), &waits);
+        let odd = ramp(&mut *config.build(&connection), &waits);
         assert_eq!((odd.end, odd.arrived), (Some(Span::from_millis(24)), 1500));
         let rounds = few.end.expect("it has no more").as_secs_f64() / 0.010;
         assert!((4.0..10.0).contains(&rounds), "{rounds}");
-        let early = ramp(&mut *controller("newreno", 1000), &Ramp { lasts: Span::from_millis(25), ..path });
+        let early = ramp(&mut *config.build(&connection), &Ramp { lasts: Span::from_millis(25), ..path });
         assert!(early.time.is_none() && early.arrived < 10_000, "{early:?}");
     }
 
