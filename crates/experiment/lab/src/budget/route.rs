@@ -45,7 +45,7 @@ impl<'a> Routed<'a> {
             let waits = self.media.cost(hop.0, hop.1).waits((len + hop.2) as usize);
             !below.is_zero() || !waits.is_zero() || self.drawn(hop, len) > 0.0
         };
-        all.any(is_drawn).then(|| Routed { is_mean: true, ..*self })
+        all.any(is_drawn).then_some(Routed { is_mean: true, ..*self })
     }
 
     /// Returns the links of the path by the time of the run.

@@ -17,6 +17,9 @@ use super::{Asked, Use, apart, sharing_copies};
 /// Name of what is shared, or else a resource of a direction of a link.
 pub(super) type Key<'a> = (Option<&'a str>, Option<((usize, Way), Part)>);
 
+/// Bits that the ceiling of a class passes, apart from its burst.
+pub(super) type Passes<'a> = &'a dyn Fn((usize, Way), ClassOf) -> f64;
+
 /// Resources of a network by numbers.
 pub(super) struct Resources<'a> {
     pub(super) scenario: &'a Scenario,
@@ -27,10 +30,10 @@ pub(super) struct Resources<'a> {
 impl Resources<'_> {
     /// Returns the uses of a path that sends for some seconds.
     ///
-    /// `passes` returns the bits that the ceiling of a class passes in them, apart from its burst.
+    /// `passes` returns what ceilings pass in them.
     pub(super) fn uses(
         &mut self,
-        (seconds, passes): (f64, &dyn Fn((usize, Way), ClassOf) -> f64),
+        (seconds, passes): (f64, Passes<'_>),
         number: usize,
         flow: usize,
         path: &Path,
@@ -212,12 +215,7 @@ pub(super) fn bounded_bps(
 }
 
 /// Returns the part of a class's time that remains after a burst.
-fn of_class(
-    media: &Media<'_>,
-    at: (usize, Way),
-    class: ClassOf,
-    passes: &dyn Fn((usize, Way), ClassOf) -> f64,
-) -> f64 {
+fn of_class(media: &Media<'_>, at: (usize, Way), class: ClassOf, passes: Passes<'_>) -> f64 {
     let passes = passes(at, class);
     let burst = 8.0 * (media.ceilings.burst(at, class).get() + media.layout.mtu(at.0).get()) as f64;
     if passes > 0.0 { 1.0 / (1.0 + burst / passes) } else { 1.0 }
