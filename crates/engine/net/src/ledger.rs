@@ -121,6 +121,8 @@ pub enum Entry {
     Dropped(Why),
     /// Copies of a packet that were delivered or taken over behind the first.
     Again,
+    /// Copies delivered where another one had been. Members of a group have each their first.
+    Repeated,
     /// Copies dropped of a packet that is not lost with them.
     ///
     /// Another copy arrived, is on its way, or is the one with which it is lost.
@@ -138,7 +140,7 @@ pub struct AccountNumber(Arc<OnceLock<u32>>);
 impl Entry {
     /// Returns `true` if packets end with it. Others say more of packets that ended.
     pub fn is_end(self) -> bool {
-        !matches!(self, Entry::Copied | Entry::Again | Entry::Spared)
+        !matches!(self, Entry::Copied | Entry::Again | Entry::Repeated | Entry::Spared)
     }
 }
 

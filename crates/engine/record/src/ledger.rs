@@ -205,7 +205,8 @@ impl LedgerRow {
         let [arrived, lost] = whole_packets(statement);
         (rows[0].arrived, rows[0].lost) = (Some(arrived), Some(lost));
         // Receivers know what came twice from another machine, and the book what they have no numbers for.
-        rows[1].duplicates = (account.duplicates - before.duplicates).max(delivered_again(statement));
+        let repeated = of_window(statement, &|entry| entry == Booked::Repeated);
+        rows[1].duplicates = (account.duplicates - before.duplicates).max(repeated.max(0) as u64);
         let before: HashMap<(Booked, &str), i64> = statement
             .entries_before
             .iter()
@@ -231,30 +232,21 @@ impl LedgerRow {
     }
 }
 
+/// Returns the packets of some entries that were sent in the window.
+fn of_window(statement: &Statement, meant: &dyn Fn(Booked) -> bool) -> i64 {
+    let of = |entries: &[(Booked, String, i64)]| {
+        entries.iter().filter(|(entry, ..)| meant(*entry)).map(|(.., packets)| packets).sum::<i64>()
+    };
+    of(&statement.entries) - of(&statement.entries_before)
+}
+
 /// Returns the packets sent in the window that arrived, and those lost, each once.
 fn whole_packets(statement: &Statement) -> [u64; 2] {
-    let sum = |meant: &dyn Fn(Booked) -> bool| {
-        let of = |entries: &[(Booked, String, i64)]| {
-            entries.iter().filter(|(entry, ..)| meant(*entry)).map(|(.., packets)| packets).sum::<i64>()
-        };
-        of(&statement.entries) - of(&statement.entries_before)
-    };
+    let sum = |meant: &dyn Fn(Booked) -> bool| of_window(statement, meant);
     let delivered = statement.account.delivered as i64 - statement.before_window.delivered as i64;
     let arrived = delivered + sum(&|entry| entry == Booked::TakenOver) - sum(&|entry| entry == Booked::Again);
     let lost = sum(&|entry| matches!(entry, Booked::Dropped(_))) - sum(&|entry| entry == Booked::Spared);
     [arrived, lost].map(|packets| packets.max(0) as u64)
-}
-
-/// Returns the copies sent in the window that were delivered behind the first.
-fn delivered_again(statement: &Statement) -> u64 {
-    let is_taker = |place: &str| {
-        statement.entries.iter().any(|(entry, at, _)| *entry == Booked::TakenOver && at == place)
-    };
-    let of = |entries: &[(Booked, String, i64)]| {
-        let again = entries.iter().filter(|(entry, at, _)| *entry == Booked::Again && !is_taker(at));
-        again.map(|(.., packets)| packets).sum::<i64>()
-    };
-    (of(&statement.entries) - of(&statement.entries_before)).max(0) as u64
 }
 
 /// Returns the column and the reason of an entry. `None`: it says more of packets in others.
@@ -265,7 +257,7 @@ fn named(entry: Booked) -> Option<(LedgerColumn, &'static str)> {
         Booked::Dropped(why) => (LedgerColumn::Dropped, why.name()),
         Booked::Waiting => (LedgerColumn::Remaining, "waiting"),
         Booked::InFlight => (LedgerColumn::Remaining, "in-flight"),
-        Booked::Again | Booked::Spared => return None,
+        Booked::Again | Booked::Repeated | Booked::Spared => return None,
     };
     Some(named)
 }
@@ -493,16 +485,17 @@ mod tests {
 
     #[test]
     fn copies_delivered_again_are_duplicates_whether_or_not_their_receiver_says_so() {
-        let again = |path: &str, count| (Booked::Again, path.to_owned(), count);
+        let again = |path: &str, count| (Booked::Repeated, path.to_owned(), count);
         let duplicates = |statement: Statement| {
             let rows = LedgerRow::of(&[statement]);
             rows.iter().find(|row| row.column == Delivered).map(|row| row.duplicates)
         };
         let mut silent = statement();
-        silent.entries.extend([again("node/b", 20), again("node/e/pep", 4)]);
-        silent.entries.push((Booked::TakenOver, "node/e/pep".into(), 9));
+        silent.entries.push(again("node/b", 20));
+        // Those of another member of a group are no duplicates.
+        silent.entries.push((Booked::Again, "node/c".into(), 9));
         silent.entries_before.push(again("node/b", 3));
-        assert_eq!(duplicates(silent.clone()), Some(17), "those taken over twice are not delivered");
+        assert_eq!(duplicates(silent.clone()), Some(17));
         // On two machines the book has no copies of the other one.
         silent.account.duplicates = 30;
         silent.before_window.duplicates = 2;

@@ -247,7 +247,9 @@ fn conclude(record: &mut PacketRecord, end: &PacketEnd) {
             Entry::Dropped(_) => Delivery::Lost,
             Entry::TakenOver => Delivery::TakenOver,
             Entry::Waiting => Delivery::Waiting,
-            Entry::InFlight | Entry::Copied | Entry::Again | Entry::Spared => Delivery::InFlight,
+            Entry::InFlight | Entry::Copied | Entry::Again | Entry::Repeated | Entry::Spared => {
+                Delivery::InFlight
+            }
         };
         (delivery, place.index() as u32)
     };

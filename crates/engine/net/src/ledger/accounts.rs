@@ -161,7 +161,7 @@ impl Tally {
             Entry::Dropped(_) => &mut self.dropped,
             Entry::Again => &mut self.again,
             Entry::Spared => &mut self.spared,
-            Entry::Waiting | Entry::InFlight => return,
+            Entry::Waiting | Entry::InFlight | Entry::Repeated => return,
         };
         *sum = sum.saturating_add_signed(count);
     }

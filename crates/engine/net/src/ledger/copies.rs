@@ -3,7 +3,7 @@
 //! A packet is lost with the last of its copies if none arrived, and has arrived with the first
 //! that does. In the accounts of [`super`] each copy stays a packet.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::{Book, COPY, Entry, FRAGMENT};
 
@@ -26,6 +26,8 @@ struct Copied {
     holds: u32,
     /// Number of copies that arrived.
     arrived: u32,
+    /// Numbers of copies that were delivered, by places.
+    delivered: HashMap<u32, u32>,
     /// Element that dropped a copy last.
     dropped_at: Option<u32>,
     /// Set if a copy is on its way at the end.
@@ -105,7 +107,7 @@ impl Book {
                 more = (packet.arrived > 1).then_some(Entry::Again);
             }
             Entry::Waiting | Entry::InFlight => packet.remains = true,
-            Entry::Copied | Entry::Again | Entry::Spared => {}
+            Entry::Copied | Entry::Again | Entry::Repeated | Entry::Spared => {}
         }
         self.add(of, place, entry, count);
         more.into_iter().for_each(|more| self.add(of, place, more, 1));
@@ -118,8 +120,14 @@ impl Book {
         packet.left = packet.left.saturating_sub(1);
         packet.arrived += 1;
         let (of, is_again) = (packet.of, packet.arrived > 1);
+        let here = packet.delivered.entry(place).or_default();
+        *here += 1;
+        let is_repeated = *here > 1;
         if is_again {
             self.add(of, place, Entry::Again, 1);
+        }
+        if is_repeated {
+            self.add(of, place, Entry::Repeated, 1);
         }
         self.settle_copies(tag);
         of
@@ -131,8 +139,17 @@ impl Book {
         packet.left += 1;
         packet.arrived = packet.arrived.saturating_sub(1);
         let (of, was_again) = (packet.of, packet.arrived > 0);
+        // An endpoint takes back what was delivered to its node. Of several nodes it is the one with most.
+        let most = packet.delivered.values_mut().max();
+        let was_repeated = most.is_some_and(|most| {
+            *most = most.saturating_sub(1);
+            *most > 0
+        });
         if was_again {
             self.add(of, place, Entry::Again, -1);
+        }
+        if was_repeated {
+            self.add(of, place, Entry::Repeated, -1);
         }
         of
     }

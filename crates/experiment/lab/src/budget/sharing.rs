@@ -311,7 +311,7 @@ pub(super) fn forecasts(
         let demands: Vec<Demand> =
             asked.iter().map(|asked| asked.demand(states, media, state, &passing[state])).collect();
         let shares = share::max_min(numbers, &demands);
-        pressed.extend(overfilled(numbers, &asked, &demands, &shares));
+        pressed.extend(overfilled((states, state), numbers, &asked, &demands, &shares));
         shares
     };
     let all: Vec<Vec<share::Share>> = (0..states.len()).map(share).collect();
@@ -332,10 +332,13 @@ pub(super) fn forecasts(
         };
         let own = if path.voice.is_some() { &there[..] } else { &uses[n][..] };
         let ways = Ways { states, media, uses: own, links, passing: &passing };
-        let pressed = own.iter().find_map(|one| {
+        let of_use = |one: &Use| {
             let by = *pressed.get(&one.resource)?;
             Some(Pressed { at: one.at, by, is_shared: shared.contains(&one.resource) })
-        });
+        };
+        // A ceiling of its own may hold back less than a line that others share.
+        let on_way = || own.iter().filter_map(of_use);
+        let pressed = on_way().find(|pressed| pressed.is_shared).or_else(|| on_way().next());
         let back = Ways { uses: &back, ..ways }.mean_alone(&of_flow);
         let back = back.map(|(rate, at)| (rate.mul_f64(path.answers_per_packet()), at));
         let forecast = forecast(&ways, &of_flow, &shares, &arriving);
@@ -443,7 +446,9 @@ impl Asked {
 /// Returns overfilled resources, each with a flow that does not slow down.
 ///
 /// They send what they offer, and others their shares. What does not fit a resource does not come to those behind it.
+/// Nothing is short where nothing is received.
 fn overfilled(
+    (states, state): (&States, usize),
     resources: usize,
     asked: &[Asked],
     demands: &[Demand],
@@ -459,8 +464,11 @@ fn overfilled(
     let (mut load, mut greatest) = (vec![0.0; resources], vec![(0.0, 0); resources]);
     for (asked, demand, rate) in all() {
         let mut comes = if asked.is_fixed { demand.most } else { rate };
+        let uses = asked.uses.iter().zip(&demand.uses);
         // What carries nothing has no shares.
-        for (resource, part) in demand.uses.iter().filter(|(_, part)| *part < 1.0) {
+        let carries =
+            |(one, (_, part)): &(&Use, &(usize, f64))| *part < 1.0 && states.received(state, one.at) > 0.0;
+        for (_, (resource, part)) in uses.filter(carries) {
             load[*resource] += comes * part;
             let more = (comes - rate) * part;
             if more > greatest[*resource].0 {

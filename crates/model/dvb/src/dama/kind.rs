@@ -354,11 +354,13 @@ impl Terminals<'_> {
     /// Returns the burst time plan of a carrier.
     fn plan(&self, name: &str, centre: &Centre) -> Artefact<At> {
         let log = plan::PlanLog::new(centre.frames.clone());
-        let of_link =
-            |name: &str| centre.terminals.iter().filter(|terminal| self.all[**terminal].name == name).count();
+        let mut of_link: HashMap<&str, usize> = HashMap::new();
+        for terminal in &centre.terminals {
+            *of_link.entry(self.all[*terminal].name).or_default() += 1;
+        }
         let tap = |terminal: &usize| {
             let (member, wired) = (&self.all[*terminal], self.wired[*terminal].as_ref()?);
-            let twice = of_link(member.name) > 1;
+            let twice = of_link[member.name] > 1;
             let shown =
                 if twice { format!("{} {}", member.name, member.way.name()) } else { member.name.to_owned() };
             Some(((wired.line.0, Port(1)), log.tap(&shown)))
