@@ -121,8 +121,8 @@ fn ahead(path: Path, delay: Span) -> Result<Span, String> {
     let needed = path.usual_round_trip + MARGIN;
     if needed > delay {
         return Err(format!(
-            "{delay}, and half of the round trips between both machines take {} or longer: expected a link with at least {needed}, or a \
-             shorter path",
+            "{delay}, and the path between both machines has a median round trip of {}: expected a link with at least {needed}, or a shorter \
+             path",
             path.usual_round_trip
         ));
     }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(ahead(path(200_000, 200_000), delay), Ok(delay));
         let refused = ahead(path(249_000, 249_000), delay).expect_err("too long");
         assert!(
-            refused.contains("take 249 ms or longer") && refused.contains("at least 251 ms"),
+            refused.contains("a median round trip of 249 ms:") && refused.contains("at least 251 ms"),
             "{refused}"
         );
         assert_eq!(ahead(path(300, 300), Span::from_millis(5)), Ok(Span::from_millis(5)));
