@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{built, files, output_of, python, root, sh};
+use crate::text_of as output;
+use crate::{built, files, python, root, sh};
 
 /// Version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -166,9 +167,4 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns the output of a command that has to succeed.
-fn output(program: &str, words: &[&str]) -> Result<String> {
-    output_of(program, words).with_context(|| format!("`{program} {}` failed", words.join(" ")))
 }

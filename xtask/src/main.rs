@@ -165,8 +165,28 @@ fn target() -> PathBuf {
 
 /// Returns the output of a command, if it runs and succeeds.
 fn output_of(program: &str, args: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(args).current_dir(root()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    text_of(program, args).ok()
+}
+
+/// Returns the output of a command.
+///
+/// # Errors
+/// Returns the command's own words if it does not start or fails.
+fn text_of(program: &str, args: &[&str]) -> Result<String> {
+    let (mut command, words) = (Command::new(program), args.join(" "));
+    let output = command.args(args).current_dir(root()).output();
+    let output = output.with_context(|| format!("`{program} {words}` does not start"))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("`{program} {words}` failed, {}: {}", output.status, errors.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns what Cargo says of the packages of the workspace.
+fn metadata() -> Result<serde_json::Value> {
+    let text = text_of("cargo", &["metadata", "--no-deps", "--format-version", "1"])?;
+    serde_json::from_str(&text).context("the metadata of Cargo")
 }
 
 /// Returns all files below `dir` with the given ending, in a fixed order.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::{floors, output_of};
+use crate::{floors, output_of, text_of};
 
 /// Folders with files that tests read, and the lowest package whose tests do.
 const READ_BY: &[(&str, &str)] = &[
@@ -59,8 +59,7 @@ pub(crate) fn of_change() -> Result<Reach> {
 fn changed() -> Result<Vec<String>> {
     let bases = ["origin/main", "main"].map(|branch| output_of("git", &["merge-base", "HEAD", branch]));
     let base = bases.into_iter().flatten().next().unwrap_or_else(|| "HEAD".to_owned());
-    let differing =
-        output_of("git", &["diff", "--name-only", base.trim()]).context("no repository of Git")?;
+    let differing = text_of("git", &["diff", "--name-only", base.trim()])?;
     let new = output_of("git", &["ls-files", "--others", "--exclude-standard"]).unwrap_or_default();
     Ok(differing.lines().chain(new.lines()).map(str::to_owned).collect())
 }
@@ -115,8 +114,7 @@ fn tested_with(packages: &[Package], mut built: BTreeSet<String>) -> BTreeSet<St
 }
 
 fn packages() -> Result<Vec<Package>> {
-    let text = output_of("cargo", &["metadata", "--no-deps", "--format-version", "1"]);
-    let metadata: Value = serde_json::from_str(&text.context("cargo metadata failed")?)?;
+    let metadata = crate::metadata()?;
     let root = metadata["workspace_root"].as_str().context("a workspace has a root")?;
     let packages = metadata["packages"].as_array().context("a workspace has packages")?;
     packages.iter().map(|value| package(value, root).context("a package of cargo metadata")).collect()
@@ -176,5 +174,15 @@ mod tests {
     #[test]
     fn a_fuzz_target_belongs_to_its_decoder() {
         assert_eq!(owner(&packages().expect("packages"), "fuzz/src/rohc.rs"), Some("bentpipe-rohc"));
+    }
+
+    #[test]
+    fn a_failure_has_the_words_of_the_command() {
+        let failure =
+            text_of("cargo", &["metadata", "--manifest-path", "none/Cargo.toml"]).expect_err("none");
+        let failure = format!("{failure:#}");
+        assert!(failure.contains("`cargo metadata") && failure.contains("does not exist"), "{failure}");
+        let failure = text_of("no-such-program", &["word"]).expect_err("none");
+        assert!(format!("{failure:#}").starts_with("`no-such-program word` does not start: No such file"));
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{files, floors, output_of, root};
+use crate::{files, floors, root};
 use modules::Circle;
 use ratchet::Ratchet;
 use source::sources;
@@ -267,8 +267,7 @@ fn short(package: &str) -> String {
 }
 
 fn packages() -> Result<Vec<Value>> {
-    let text = output_of("cargo", &["metadata", "--no-deps", "--format-version", "1"]);
-    let metadata: Value = serde_json::from_str(&text.context("cargo metadata failed")?)?;
+    let metadata = crate::metadata()?;
     Ok(metadata["packages"].as_array().context("no packages in cargo metadata")?.clone())
 }
 

@@ -263,11 +263,12 @@ fn inputs_travel_with_the_campaign() {
 fn a_run_that_ends_its_process_is_found_and_the_others_go_on() {
     let folder = planned();
     // Stands for a run without memory: ranges that contain run 11 end by a signal.
-    let program = folder.write(
+    let programs = Folder::within(env!("CARGO_TARGET_TMPDIR"));
+    let program = programs.write(
         "deadly.sh",
         format!(
             "#!/bin/sh\nrange=$5\nfirst=${{range%..*}}\nend=${{range#*..}}\n\
-             [ $first -le 11 ] && [ $end -gt 11 ] && kill -9 $$\nexec {} \"$@\"\n",
+             [ $first -le 11 ] && [ $end -gt 11 ] && kill -9 $$\nexec '{}' \"$@\"\n",
             env!("CARGO_BIN_EXE_bentpipe")
         ),
     );

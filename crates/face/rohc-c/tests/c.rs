@@ -53,7 +53,7 @@ fn a_c_program_compresses_and_restores_captures() {
     if !has("cc") {
         return skip("no C compiler");
     }
-    let folder = Folder::new();
+    let folder = Folder::within(env!("CARGO_TARGET_TMPDIR"));
     let programs = [true, false].map(|shared| compiled(&folder, shared).display().to_string());
     let vectors = crate_folder().join("../../ground/rohc/tests/vectors");
     let captures =

@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Longest path of a temporary folder in bytes below which a socket's path fits.
+const MAX_SHORT: usize = 40;
+
 /// Temporary folder of one test. It is removed at its end, and kept with a message if the test fails.
 #[derive(Debug)]
 pub struct Folder(Option<tempfile::TempDir>);
@@ -16,6 +19,32 @@ impl Folder {
     #[expect(clippy::new_without_default, reason = "it has an effect")]
     pub fn new() -> Folder {
         Folder(Some(tempfile::tempdir().expect("a temporary folder")))
+    }
+
+    /// Creates an empty folder in `parent`.
+    ///
+    /// For programs that a test makes, `env!("CARGO_TARGET_TMPDIR")`: from there programs run, and a temporary folder may be on a mount
+    /// of which none do (`noexec`).
+    ///
+    /// # Panics
+    /// If it cannot be made there.
+    pub fn within(parent: impl AsRef<Path>) -> Folder {
+        let parent = parent.as_ref();
+        let made = tempfile::tempdir_in(parent);
+        Folder(Some(made.unwrap_or_else(|error| panic!("{}: {error}", parent.display()))))
+    }
+
+    /// Creates an empty folder with a short path.
+    ///
+    /// It is for programs that name sockets or files below it. A socket's path has 107 bytes (unix(7)), and programs cut theirs or end
+    /// without a word.
+    ///
+    /// # Panics
+    /// If the system has no room for it.
+    pub fn short() -> Folder {
+        let usual = std::env::temp_dir();
+        let is_short = usual.as_os_str().len() <= MAX_SHORT;
+        Folder::within(if is_short { &*usual } else { Path::new("/tmp") })
     }
 
     /// Returns its path.
@@ -75,6 +104,14 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::Folder;
+
+    #[test]
+    fn a_folder_is_where_it_is_wanted() {
+        let outer = Folder::new();
+        let inner = Folder::within(&outer);
+        assert_eq!(inner.path().parent(), Some(outer.path()));
+        assert!(Folder::short().path().as_os_str().len() < 60);
+    }
 
     #[test]
     fn a_folder_goes_with_its_value_and_stays_after_a_failure() {

@@ -353,6 +353,10 @@ mod tests {
     /// Each of them used to hold up the next client for half a second.
     #[test]
     fn idle_clients_hold_up_nobody() {
+        // Clients here, and those of them that the exporter has accepted, next to other tests.
+        if !bentpipe_testkit::may_open(16 * MAX_CLIENTS as u64 + 500) {
+            return;
+        }
         let free = served("a 1\n");
         let mut idle = Vec::new();
         for _ in 0..4 {

@@ -114,26 +114,33 @@ impl Joined {
 }
 
 /// Returns the time ahead that packets leave a machine, of a link's delay.
+///
+/// The path has to fit by its usual round trip: a machine that is late for an instant makes single ones long.
 fn ahead(path: Path, delay: Span) -> Result<Span, String> {
     // One way is not known better than that it is less than both.
-    let needed = path.longest_round_trip + MARGIN;
+    let needed = path.usual_round_trip + MARGIN;
     if needed > delay {
         return Err(format!(
-            "{delay}, and the path between both machines has round trips of up to {}: expected a link with at least {needed}, or a \
-             shorter path",
-            path.longest_round_trip
+            "{delay}, and the path between both machines has a median round trip of {}: expected a link with at least {needed}, or a shorter \
+             path",
+            path.usual_round_trip
         ));
     }
-    Ok(delay.min((needed + path.longest_round_trip).max(USUAL_AHEAD)))
+    let longest = path.longest_round_trip.max(path.usual_round_trip);
+    Ok(delay.min((longest + MARGIN + longest).max(USUAL_AHEAD)))
 }
 
 fn describe_path(path: Path, delay: Span, ahead: Span) -> String {
     let share = path.clock_error.as_secs_f64() / delay.as_secs_f64().max(1e-9);
     let remark =
         if share > NOTABLE_ERROR { "; one-way delays are off by as much, round trips are not" } else { "" };
+    let late = match path.longest_round_trip + MARGIN > delay {
+        true => "; packets that take as long as the longest of them may be late",
+        false => "",
+    };
     format!(
         "path to the other machine: round trips of {} to {}; clocks agree within {}, {:.3} % of the link's {delay}{remark}; packets leave \
-         {ahead} ahead",
+         {ahead} ahead{late}",
         path.shortest_round_trip,
         path.longest_round_trip,
         path.clock_error,
@@ -170,18 +177,37 @@ pub(crate) fn describe(joint: &Joint) -> String {
 mod tests {
     use super::*;
 
-    fn path(longest_us: u64) -> Path {
-        Path { longest_round_trip: Span::from_micros(longest_us), ..Path::default() }
+    /// Returns a path by its usual and its longest round trip.
+    fn path(usual_us: u64, longest_us: u64) -> Path {
+        let [usual_round_trip, longest_round_trip] = [usual_us, longest_us].map(Span::from_micros);
+        Path { usual_round_trip, longest_round_trip, ..Path::default() }
     }
 
     #[test]
     fn the_path_is_taken_off_the_delay_and_has_to_fit() {
         let delay = Span::from_millis(250);
-        assert_eq!(ahead(path(300), delay), Ok(USUAL_AHEAD));
-        assert_eq!(ahead(path(40_000), delay), Ok(Span::from_millis(82)));
-        assert_eq!(ahead(path(200_000), delay), Ok(delay));
-        let refused = ahead(path(249_000), delay).expect_err("too long");
-        assert!(refused.contains("at least 251 ms"), "{refused}");
-        assert_eq!(ahead(path(300), Span::from_millis(5)), Ok(Span::from_millis(5)));
+        assert_eq!(ahead(path(300, 300), delay), Ok(USUAL_AHEAD));
+        assert_eq!(ahead(path(300, 40_000), delay), Ok(Span::from_millis(82)));
+        assert_eq!(ahead(path(200_000, 200_000), delay), Ok(delay));
+        let refused = ahead(path(249_000, 249_000), delay).expect_err("too long");
+        assert!(
+            refused.contains("a median round trip of 249 ms:") && refused.contains("at least 251 ms"),
+            "{refused}"
+        );
+        assert_eq!(ahead(path(300, 300), Span::from_millis(5)), Ok(Span::from_millis(5)));
+    }
+
+    #[test]
+    fn a_late_round_trip_is_no_refusal_and_is_named() {
+        let (delay, late) = (Span::from_millis(270), path(300, 311_000));
+        assert_eq!(ahead(late, delay), Ok(delay));
+        let said = describe_path(late, delay, delay);
+        assert!(
+            said.ends_with(
+                "packets leave 270 ms ahead; packets that take as long as the longest of them may be late"
+            ),
+            "{said}"
+        );
+        assert!(!describe_path(path(300, 40_000), delay, delay).contains("may be late"));
     }
 }

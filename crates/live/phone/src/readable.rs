@@ -47,6 +47,9 @@ mod tests {
 
     #[test]
     fn only_ports_with_datagrams_are_found() {
+        if !bentpipe_testkit::may_open(1000) {
+            return;
+        }
         let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let sockets: BTreeMap<u16, UdpSocket> = (0..300)
             .map(|_| open())

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::tcp_path::{IN, Pair, Path};
-use bentpipe_testkit::{Tshark, has};
+use bentpipe_testkit::{Folder, Tshark, has};
 use bentpipe_transport::tcp::{Bulk, Config, Source};
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::pcap::{LinkType, Writer};
@@ -19,12 +19,11 @@ const WRONG: &str = "_ws.malformed || tcp.checksum.status == \"Bad\" || ip.check
                      || tcp.analysis.ack_lost_segment || tcp.analysis.zero_window";
 
 /// Captures what the client sends and receives in a transfer.
-fn capture(name: &str, config: &Config, loss: f64, ipv6: bool) -> (PathBuf, Pair) {
+fn capture(file: &std::path::Path, config: &Config, loss: f64, ipv6: bool) -> Pair {
     let path = Path { loss, ipv6, ..Path::new(10_000_000, 50) };
     let source = Source::Bulk(Bulk { size: Some(Bytes::new(1_500_000)), duration: None });
     let mut pair = Pair::new(&path, config, config, source);
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let sink = std::fs::File::create(&file).expect("a file");
+    let sink = std::fs::File::create(file).expect("a file");
     let writer = Arc::new(Mutex::new(Writer::new(sink, LinkType::RAW).expect("a header")));
     let first = pair.network.ids().find(|id| pair.network.path(*id) == "there/first").expect("a link");
     for at in [first, pair.client] {
@@ -35,7 +34,7 @@ fn capture(name: &str, config: &Config, loss: f64, ipv6: bool) -> (PathBuf, Pair
         });
     }
     pair.run(300.0);
-    (file, pair)
+    pair
 }
 
 #[test]
@@ -46,8 +45,10 @@ fn tshark_finds_nothing_wrong_and_counts_the_same() {
     let ecn_and_dsack = Config { ecn: true, dsack: true, ..Config::default() };
     let no_options = Config { timestamps: false, sack: false, window_scaling: false, ..Config::default() };
     let cases = [("v4", Config::default(), false), ("v6", ecn_and_dsack, true), ("plain", no_options, false)];
+    let folder = Folder::new();
     for (name, config, ipv6) in cases {
-        let (file, mut pair) = capture(&format!("tcp-{name}.pcap"), &config, 0.01, ipv6);
+        let file = folder.file(format!("tcp-{name}.pcap"));
+        let mut pair = capture(&file, &config, 0.01, ipv6);
         assert_eq!(pair.delivered(), 1_500_000.0);
         assert_eq!(count(&file, WRONG), 0, "{name}");
         let theirs = count(
@@ -68,8 +69,10 @@ fn tshark_reads_quick_start() {
     }
     let rate = Some(Rate::from_bps(10_000_000));
     let asking = Config { quick_start: rate, initial_window: 3, ..Config::default() };
+    let folder = Folder::new();
     for (ip, ipv6) in [("ip", false), ("ipv6", true)] {
-        let (file, mut pair) = capture(&format!("tcp-quick-start-{ip}.pcap"), &asking, 0.0, ipv6);
+        let file = folder.file(format!("tcp-quick-start-{ip}.pcap"));
+        let mut pair = capture(&file, &asking, 0.0, ipv6);
         assert_eq!(pair.value("quick-starts"), 1.0);
         assert_eq!(count(&file, WRONG), 0, "{ip}");
         // Both ends ask, and neither is refused.

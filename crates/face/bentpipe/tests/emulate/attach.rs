@@ -255,7 +255,7 @@ fn a_machine_at_an_interface_gets_its_address_by_dhcp() {
     else {
         return;
     };
-    let folder = bentpipe_testkit::Folder::new();
+    let folder = bentpipe_testkit::Folder::within(env!("CARGO_TARGET_TMPDIR"));
     let script = folder.write(
         "bound.sh",
         "#!/bin/sh\n[ \"$1\" = bound ] && ip address add $ip/$mask dev $interface && echo bound $ip/$mask mtu $mtu server $serverid\nexit 0\n",
@@ -264,7 +264,7 @@ fn a_machine_at_an_interface_gets_its_address_by_dhcp() {
     std::fs::set_permissions(&script, mode).expect("set");
     // BusyBox's client judges each message of the server.
     let text =
-        lab.inside(&format!("busybox udhcpc -f -n -q -R -t 5 -T 1 -O mtu -i eth0 -s {}", script.display()));
+        lab.inside(&format!("busybox udhcpc -f -n -q -R -t 5 -T 1 -O mtu -i eth0 -s '{}'", script.display()));
     assert!(text.contains("bound 10.0.0.1/") && text.contains("mtu 1500 server 10.0.0.2"), "{text}");
     let rtts = rtts_ms(&lab.inside("ping -n -c 5 -i 0.2 10.0.0.2"));
     assert!(rtts.len() >= 4 && (400.0..430.0).contains(&shortest(&rtts)), "{rtts:?} ms over 400 ms");

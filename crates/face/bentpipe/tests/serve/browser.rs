@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bentpipe_testkit::{able_live, has, skip};
+use bentpipe_testkit::{Folder, able_live, has, skip};
 
 use super::client::{PASSWORD, Server};
 
@@ -38,6 +38,9 @@ fn journeys_in_a_browser() {
         "BENTPIPE_SENSOR_FIELD",
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/sensor-field.toml"),
     );
+    // Chromium has a socket there.
+    let short = Folder::short();
+    journeys.env("TMPDIR", &short);
     if turn.is_some() {
         journeys.env("BENTPIPE_EMULATES", "1");
     }

@@ -181,10 +181,9 @@ fn a_refused_registration_ends_the_answerer_with_the_reason() {
 fn baresip(folder: &Folder, server: u16, words: &[&str]) -> Command {
     // baresip takes the next port too.
     let port = free_port();
-    let tone = folder.file("carol/tone.wav").display().to_string();
     let modules = "module g711.so\nmodule aufile.so\nmodule aubridge.so\nmodule_tmp uuid.so\nmodule_tmp account.so\nmodule_app menu.so\n";
     let config = format!(
-        "sip_listen 127.0.0.1:{port}\naudio_source aufile,{tone}\naudio_player aubridge,x\nmodule_path /usr/lib/baresip/modules\n{modules}"
+        "sip_listen 127.0.0.1:{port}\naudio_source aufile,carol/tone.wav\naudio_player aubridge,x\nmodule_path /usr/lib/baresip/modules\n{modules}"
     );
     folder.write("carol/config", config);
     folder.write("carol/contacts", "");

@@ -28,7 +28,9 @@ pub struct Skew {
 pub struct Path {
     /// Shortest round trip since the start.
     pub shortest_round_trip: Span,
-    /// Longest round trip while it was first measured, or since the run.
+    /// Median round trip of the last probes. A machine that is late for an instant does not change it.
+    pub usual_round_trip: Span,
+    /// Longest round trip since the start.
     pub longest_round_trip: Span,
     /// Bound of the error of the clocks' difference: half of a round trip.
     pub clock_error: Span,
@@ -93,6 +95,15 @@ impl Clocks {
         self.samples.iter().min_by_key(|sample| sample.round_trip)
     }
 
+    /// Returns the median round trip of the last probes.
+    ///
+    /// Each stamp is made when a machine gets to it, so a late machine adds its lateness to the probes of that moment.
+    fn usual(&self) -> i64 {
+        let mut all: Vec<i64> = self.samples.iter().map(|sample| sample.round_trip).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied().unwrap_or_default()
+    }
+
     /// Returns the number of probes recorded.
     pub(super) fn count(&self) -> usize {
         self.count
@@ -107,6 +118,7 @@ impl Clocks {
         let span = |nanos: i64| Span::from_nanos(u64::try_from(nanos).unwrap_or_default());
         Path {
             shortest_round_trip: span(if self.count == 0 { 0 } else { self.shortest }),
+            usual_round_trip: span(self.usual()),
             longest_round_trip: span(self.longest),
             clock_error: span(self.error),
             offset_ns: self.offset(),
@@ -145,6 +157,24 @@ mod tests {
         let (worst, bound) =
             errors(|n| (200_000 + n * 7_919 % 3_000_000, 200_000 + n * 104_729 % 5_000_000), day, 50);
         assert!(worst <= bound + 80_000, "{worst} {bound}");
+    }
+
+    #[test]
+    fn a_late_probe_is_not_the_usual_one() {
+        let mut clocks = Clocks::new(Skew::default());
+        assert_eq!(clocks.path().usual_round_trip, Span::ZERO);
+        // A machine that stands still for 0.7 s is late for the probes of that time.
+        for n in 0..20 {
+            let late = [0, 650, 550, 450, 350, 250, 150, 50].get(n).copied().unwrap_or_default();
+            let (sent, trip) = (n as i64 * 100_000_000, 200_000 + late * 1_000_000);
+            clocks.record(sent, sent, sent, sent + trip);
+        }
+        let path = clocks.path();
+        assert_eq!(path.usual_round_trip, Span::from_micros(200), "{path:?}");
+        assert_eq!(path.longest_round_trip, Span::from_micros(650_200), "{path:?}");
+        // A path that has become longer is known as that after half of the probes that are remembered.
+        (0..9).for_each(|_| clocks.record(0, 0, 0, 300_000_000));
+        assert_eq!(clocks.path().usual_round_trip, Span::from_millis(300));
     }
 
     #[test]

@@ -543,12 +543,13 @@ fn a_node_that_comes_and_goes_moves_its_own_bundles_alone() {
         }
         node.originate(sent, Time::ZERO);
     }
-    let begun = std::time::Instant::now();
+    let begun = bentpipe_testkit::processor_time();
     for n in 0..5000 {
         node.add_direct(n % 500, Time::ZERO);
         node.remove_direct(n % 500, Time::ZERO);
     }
-    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    let taken = bentpipe_testkit::processor_time() - begun;
+    assert!(taken < std::time::Duration::from_secs(5), "{taken:?}");
     node.set_name(&name, 1 << 40);
     for _ in 0..3 {
         node.add_direct(1 << 40, at(1));
