@@ -176,7 +176,7 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(settings: Settings, store: Store, groups: Groups) -> App {
         App(Arc::new(Inner {
-            pool: Arc::new(Pool::new(settings.limits.places)),
+            pool: Arc::new(Pool::with_short_work(settings.limits.places)),
             groups,
             devices: Devices::of(&settings.folder),
             settings,

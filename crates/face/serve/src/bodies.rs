@@ -4,7 +4,6 @@
 //! KiB of a request without a user, and places of 64 KiB each, by user and in all, of others.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -13,7 +12,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use hyper::body::{Frame, SizeHint};
 
-use crate::places::{Place, Places};
+use crate::places::{Full, Place, Places};
 use crate::problem::Problem;
 
 /// Most bytes of a body that is held in memory: of JSON.
@@ -29,37 +28,53 @@ pub(crate) const BODIES: (usize, usize) = (128, 512);
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     places: Mutex<Vec<Place>>,
-    is_refused: AtomicBool,
+    refused: Mutex<Option<Refused>>,
+}
+
+/// Reason for which a body was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// No place is free for the bodies of users.
+    Full(Full),
+    /// Body that is too long for a request without a user.
+    Long,
 }
 
 impl Taken {
-    /// Returns the problem of a body that was refused. `is_known` is set for a request of a user.
-    pub(crate) fn problem(&self, is_known: bool) -> Option<Problem> {
-        let problem = match is_known {
-            true => Problem {
-                detail: format!(
-                    "bodies on their way are {} MiB of a user or {} MiB of all, the most at once: wait until one has arrived",
-                    (BODIES.0 * PIECE) >> 20,
-                    (BODIES.1 * PIECE) >> 20
-                ),
-                ..Problem::later(1)
-            },
-            false => Problem::new(
+    /// Returns the problem of a body that was refused.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        let refused = *self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mib = |places| (places * PIECE) >> 20;
+        let later = |detail| Problem { detail, ..Problem::later(1) };
+        Some(match refused? {
+            Refused::Full(Full::OfUser(most)) => later(format!(
+                "your uploads have {} MiB in flight, of which each counts up to {} MiB, and a user has as many at once: wait until one has arrived",
+                mib(most),
+                mib(MOST)
+            )),
+            Refused::Full(Full::OfAll) => later(format!(
+                "uploads of all users have {} MiB in flight, of which each counts up to {} MiB, the most at once: wait until some have arrived",
+                mib(BODIES.1),
+                mib(MOST)
+            )),
+            Refused::Long => Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("the body has over {PIECE} bytes, the most without a session or a token"),
             ),
-        };
-        self.is_refused.load(Ordering::Relaxed).then_some(problem)
+        })
     }
 
-    /// Returns `true` if there are places for the bytes that have arrived, and takes them.
-    fn take(&self, bytes: usize, places: &Arc<Places>, user: i64) -> bool {
+    fn refuse(&self, refused: Refused) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+    }
+
+    /// Reserves places for the bytes that have arrived.
+    fn take(&self, bytes: usize, places: &Arc<Places>, user: i64) -> Result<(), Full> {
         let mut taken = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         while taken.len() < (bytes / PIECE).min(MOST) {
-            let Ok(place) = places.take(user) else { return false };
-            taken.push(place);
+            taken.push(places.take(user)?);
         }
-        true
+        Ok(())
     }
 }
 
@@ -77,12 +92,12 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// Returns `true` if the bytes that have arrived may be held.
-    fn count(&mut self, bytes: usize) -> bool {
+    /// Counts bytes that have arrived.
+    fn count(&mut self, bytes: usize) -> Result<(), Refused> {
         self.bytes = self.bytes.saturating_add(bytes);
         match &self.user {
-            Some((places, user)) => self.taken.take(self.bytes, places, *user),
-            None => self.bytes <= PIECE,
+            Some((places, user)) => self.taken.take(self.bytes, places, *user).map_err(Refused::Full),
+            None => (self.bytes <= PIECE).then_some(()).ok_or(Refused::Long),
         }
     }
 }
@@ -97,11 +112,13 @@ impl HttpBody for Bounded {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
-        if self.count(frame.data_ref().map_or(0, Bytes::len)) {
-            return Poll::Ready(Some(Ok(frame)));
-        }
-        self.taken.is_refused.store(true, Ordering::Relaxed);
-        Poll::Ready(Some(Err(axum::Error::new("the body is too long"))))
+        Poll::Ready(Some(match self.count(frame.data_ref().map_or(0, Bytes::len)) {
+            Ok(()) => Ok(frame),
+            Err(refused) => {
+                self.taken.refuse(refused);
+                Err(axum::Error::new("the body is too long"))
+            }
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -129,7 +146,7 @@ mod tests {
     fn who_is_not_known_sends_little() {
         assert!(read(PIECE, None).0);
         let (is_read, taken) = read(PIECE + 1, None);
-        assert!(!is_read && taken.problem(false).is_some());
+        assert!(!is_read && taken.problem().is_some_and(|problem| problem.status == 413));
     }
 
     #[test]
@@ -137,9 +154,17 @@ mod tests {
         let places = Places::new(MOST, MOST + 1);
         let of = |user| Some((Arc::clone(&places), user));
         let (is_read, held) = read(MAX_BYTES + PIECE, of(1));
-        assert!(is_read && held.problem(true).is_none(), "what is longer goes to the disk");
-        assert!(!read(PIECE, of(1)).0 && read(PIECE - 1, of(1)).0 && read(PIECE, of(2)).0);
-        assert!(!read(2 * PIECE, of(2)).0, "all places");
+        assert!(is_read && held.problem().is_none(), "what is longer goes to the disk");
+        let refused = |bytes, user| {
+            let (is_read, taken) = read(bytes, of(user));
+            assert!(!is_read);
+            let problem = taken.problem().expect("refused");
+            assert_eq!((problem.status, problem.retry_after_s), (429, Some(1)));
+            problem.detail
+        };
+        assert!(refused(PIECE, 1).starts_with("your uploads have 1 MiB in flight"));
+        assert!(read(PIECE - 1, of(1)).0 && read(PIECE, of(2)).0);
+        assert!(refused(2 * PIECE, 2).starts_with("uploads of all users"), "all places");
         drop(held);
         assert!(read(2 * PIECE, of(2)).0);
     }

@@ -5,6 +5,10 @@
 //! ones go, then those in use, and of one with few the idle ones. So connections that are held, idle, slow or in use, keep out
 //! neither others at the same address nor elsewhere.
 //!
+//! A newcomer whose first request is in flight goes after idle connections of users that have others. It does not if there are more
+//! newcomers than a share of the address: then the oldest one goes first, so that a flood of them takes only that share from users.
+//! An idle connection of a user ends in order, without a reset.
+//!
 //! A request that has arrived in full is worked on, and its connection stays until the answer begins: a connection that was closed
 //! meanwhile would leave its client in doubt about the effect. One that has made room begins no work.
 
@@ -36,6 +40,16 @@ pub(crate) const MAX: usize = 512;
 const MAX_OF_ADDRESS: usize = 256;
 /// Connections in use that a user keeps in a crowd: several pages of a browser.
 const KEPT: usize = 16;
+/// Newcomers of an address for which idle connections of users make room.
+const NEWCOMERS: usize = MAX_OF_ADDRESS / 4;
+/// Time in which a client sends the head of a request.
+pub(crate) const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Most bytes of an unread body that are taken: those of the largest file.
+const REST: usize = 64 << 20;
+/// Pause after which no more of the rest is waited for.
+const REST_PAUSE: Duration = Duration::from_secs(2);
+/// Time in which an idle connection that makes room ends in order.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Time in which a peer takes something of what is sent, before its connection ends.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Least rate in bytes a second at which a peer takes what waits for it. Below it, the connection ends after twice that time.
@@ -66,7 +80,28 @@ struct Record {
     is_kept: bool,
     /// Last use: the beginning or end of a user's request, as a number that ascends.
     used: u64,
-    end: Arc<Notify>,
+    /// Time of its beginning.
+    since: Instant,
+    /// Set once a request without a user was answered.
+    is_answered: bool,
+    end: Arc<End>,
+}
+
+impl Record {
+    /// Returns `true` for a newcomer, whose first request is in flight.
+    fn is_new(&self, now: Instant) -> bool {
+        self.user.is_none() && !self.is_answered && now < self.since + HEAD_TIME
+    }
+}
+
+/// Notices to a connection that it has to make room.
+#[derive(Debug, Default)]
+struct End {
+    at_once: Notify,
+    /// Notice to an idle connection, which ends in order.
+    in_order: Notify,
+    /// Set for one that ends in order: others have its place.
+    is_leaving: AtomicBool,
 }
 
 /// Turn of a connection to make room, the first ones first.
@@ -74,24 +109,35 @@ struct Record {
 enum Turn {
     /// Connection without a request of a known user.
     Unknown,
+    /// Newcomer, where there are more than their share.
+    NewOfMany,
     /// Connection without an open request, of a user with many.
     IdleOfMany,
+    /// Connection without an open request, of a user with others.
+    IdleOfSeveral,
+    /// Newcomer.
+    New,
     /// Connection in use, of a user with many.
     BusyOfMany,
-    /// Connection without an open request, of a user with few.
+    /// Connection without an open request, the only one of its user.
     Idle,
 }
 
 impl Turn {
     /// Returns the turn of a connection; `None` if it stays. Its user has `own` at the address.
-    fn of(record: &Record, own: usize) -> Option<Turn> {
-        match (record.user, own > KEPT, record.held > 0) {
+    ///
+    /// `newcomer` is that of a newcomer.
+    fn of(record: &Record, own: usize, newcomer: Turn, now: Instant) -> Option<Turn> {
+        match (record.user, own, record.held > 0) {
             _ if record.is_kept || record.working > 0 => None,
+            (None, ..) if record.is_new(now) => Some(newcomer),
             (None, ..) => Some(Turn::Unknown),
-            (Some(_), true, false) => Some(Turn::IdleOfMany),
-            (Some(_), true, true) => Some(Turn::BusyOfMany),
-            (Some(_), false, false) => Some(Turn::Idle),
-            (Some(_), false, true) => None,
+            (Some(_), own, is_busy) if own > KEPT => {
+                Some(if is_busy { Turn::BusyOfMany } else { Turn::IdleOfMany })
+            }
+            (Some(_), _, true) => None,
+            (Some(_), 0 | 1, false) => Some(Turn::Idle),
+            (Some(_), _, false) => Some(Turn::IdleOfSeveral),
         }
     }
 }
@@ -104,7 +150,7 @@ pub(crate) struct Connection(Arc<Entry>);
 struct Entry {
     number: u64,
     registry: Connections,
-    end: Arc<Notify>,
+    end: Arc<End>,
 }
 
 impl Connections {
@@ -124,7 +170,7 @@ impl Connections {
             () if is_full => registry.make_any_room()?,
             () => {}
         }
-        let (number, end) = (registry.tick(), Arc::new(Notify::new()));
+        let (number, end) = (registry.tick(), Arc::new(End::default()));
         let record = Record {
             source,
             user: None,
@@ -132,6 +178,8 @@ impl Connections {
             working: 0,
             is_kept: false,
             used: number,
+            since: Instant::now(),
+            is_answered: false,
             end: Arc::clone(&end),
         };
         registry.all.insert(number, record);
@@ -161,33 +209,46 @@ impl Registry {
 
     /// Ends the connection of an address that is the first to make room.
     fn make_room(&mut self, source: &str) -> Option<()> {
-        let mut of_user: HashMap<Option<i64>, usize> = HashMap::new();
+        let (mut of_user, mut newcomers, now) = (HashMap::new(), 0, Instant::now());
         for record in self.all.values().filter(|record| record.source == source) {
-            *of_user.entry(record.user).or_default() += 1;
+            *of_user.entry(record.user).or_insert(0) += 1;
+            newcomers += usize::from(record.is_new(now));
         }
+        let newcomer = if newcomers > NEWCOMERS { Turn::NewOfMany } else { Turn::New };
         // Of users the one with the most goes first, and of its connections the one that was used the longest ago.
         let order = |record: &Record| {
             let own = of_user[&record.user];
-            Turn::of(record, own).map(|turn| (turn, Reverse(own), record.used))
+            Turn::of(record, own, newcomer, now).map(|turn| (turn, Reverse(own), record.used))
         };
         let of_source = self.all.iter().filter(|(_, record)| record.source == source);
         let able = of_source.filter_map(|(number, record)| Some((order(record)?, *number)));
         let (_, first) = able.min()?;
         let record = self.all.remove(&first)?;
-        record.end.notify_one();
+        match record.user.is_some() && record.held == 0 {
+            true => {
+                record.end.is_leaving.store(true, Ordering::Relaxed);
+                record.end.in_order.notify_one();
+            }
+            false => record.end.at_once.notify_one(),
+        }
         Some(())
     }
 }
 
 impl Connection {
-    /// Waits until the connection has to make room.
+    /// Waits until the connection has to make room at once.
     pub(crate) async fn ended(&self) {
-        self.0.end.notified().await;
+        self.0.end.at_once.notified().await;
+    }
+
+    /// Waits until the connection has to make room, and is idle.
+    pub(crate) async fn ended_in_order(&self) {
+        self.0.end.in_order.notified().await;
     }
 
     /// Ends the connection, as one that makes room.
     pub(crate) fn end(&self) {
-        self.0.end.notify_one();
+        self.0.end.at_once.notify_one();
     }
 
     /// Counts a request of a known user, until the result is dropped.
@@ -251,7 +312,7 @@ pub(crate) struct Work(Connection);
 impl Drop for Work {
     fn drop(&mut self) {
         self.0.0.change(|record, now| {
-            (record.working, record.used) = (record.working.saturating_sub(1), now);
+            (record.working, record.used, record.is_answered) = (record.working.saturating_sub(1), now, true);
         });
     }
 }
@@ -323,15 +384,44 @@ impl Shared {
 
     /// Ends the direction to the peer, and waits until it has taken what was sent.
     ///
+    /// A rest of what it sends is read.
+    ///
     /// The connection keeps its place meanwhile. One that takes nothing for too long, or has to make room, is reset, so that the kernel drops the rest.
     pub(crate) async fn finish(&self, own: &Connection) {
+        let is_leaving = own.0.end.is_leaving.load(Ordering::Relaxed);
+        // Others have the place of one that leaves.
+        let most = if is_leaving { FAREWELL } else { 5 * self.0.longest };
+        let rest = async {
+            self.taken().await;
+            if self.untaken() == 0 {
+                self.linger().await;
+            }
+        };
         let is_over = tokio::select! {
             biased;
             () = own.ended() => false,
-            () = self.taken() => true,
+            () = own.ended_in_order() => true,
+            _ = tokio::time::timeout(most, rest) => true,
         };
         if !is_over || self.untaken() > 0 {
             self.reset();
+        }
+    }
+
+    /// Reads what the peer sends until it ends.
+    ///
+    /// It is bounded in bytes, in time and in its pauses. The end of a socket with unread bytes resets the connection. A client that sends a whole body before it reads would not see why
+    /// it was refused.
+    async fn linger(&self) {
+        let pause = REST_PAUSE.min(self.0.longest);
+        let (mut bytes, mut left) = ([0; 4096], REST);
+        let end = Instant::now() + self.0.longest;
+        while let Ok(Ok(())) = tokio::time::timeout(pause, self.stream().readable()).await {
+            match self.stream().try_read(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(1..=4096) if left > 0 && Instant::now() < end => left = left.saturating_sub(4096),
+                _ => return,
+            }
         }
     }
 

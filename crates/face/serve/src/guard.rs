@@ -169,10 +169,10 @@ async fn run(guard: &Guard, request: Request, caller: Option<&Caller>, next: Nex
     if guard.access == Access::Site {
         return next.run(request).await;
     }
-    let (method, taken) = (request.method().clone(), Arc::default());
+    let (method, taken) = (request.method().clone(), Arc::<bodies::Taken>::default());
     let user = caller.map(|caller| (Arc::clone(&guard.app.bodies), caller.user.id));
     let response = next.run(bodies::bound(request, user, &taken)).await;
-    taken.problem(caller.is_some()).map_or(response, |problem| (guard.refuse)(&problem, &method))
+    taken.problem().map_or(response, |problem| (guard.refuse)(&problem, &method))
 }
 
 /// Counts a request of a known caller, until the answer was sent.

@@ -19,6 +19,8 @@ use crate::connections::{Connection, Work};
 use crate::pages;
 use crate::problem::Problem;
 
+/// Value of `connection` in an answer to an unread body.
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 /// Time between two looks at a body.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -77,6 +79,8 @@ struct Progress {
     work: Option<Work>,
     /// Set if the connection had to make room before the request had arrived in full.
     is_gone: bool,
+    /// Set if the body was given up before its end.
+    is_cut: bool,
 }
 
 impl Progress {
@@ -108,13 +112,21 @@ impl Progress {
 pub(crate) async fn in_time(request: Request, next: Next, pace: Pace) -> Response {
     let start = Instant::now();
     let connection = request.extensions().get::<Connection>().cloned();
-    let mut progress =
-        Progress { start, bytes: 0, waits: None, end: None, connection, work: None, is_gone: false };
+    let mut progress = Progress {
+        start,
+        bytes: 0,
+        waits: None,
+        end: None,
+        connection,
+        work: None,
+        is_gone: false,
+        is_cut: false,
+    };
     if request.body().is_end_stream() && !progress.arrive(start) {
         return refused(request.uri(), &gone());
     }
     let progress = Arc::new(Mutex::new(progress));
-    let (watched, uri) = (Arc::clone(&progress), request.uri().clone());
+    let (watched, seen, uri) = (Arc::clone(&progress), Arc::clone(&progress), request.uri().clone());
     let request = request.map(|body| Body::new(Watched { body, progress: watched }));
     let late = async {
         loop {
@@ -125,7 +137,12 @@ pub(crate) async fn in_time(request: Request, next: Next, pace: Pace) -> Respons
         }
     };
     tokio::select! {
-        response = next.run(request) => response,
+        mut response = next.run(request) => {
+            if lock(&seen).is_cut {
+                response.headers_mut().insert(header::CONNECTION, CLOSE);
+            }
+            response
+        }
         late = late => refused(&uri, &pace.problem(late)),
     }
 }
@@ -140,7 +157,7 @@ fn refused(uri: &Uri, problem: &Problem) -> Response {
     let is_page = !["/api/", "/site/"].iter().any(|start| uri.path().starts_with(start));
     let mut response = if is_page { pages::problem(problem) } else { problem.clone().into_response() };
     // The rest of the body may never come.
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response.headers_mut().insert(header::CONNECTION, CLOSE);
     response
 }
 
@@ -191,7 +208,9 @@ impl HttpBody for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        lock(&self.progress).arrive(Instant::now());
+        let mut progress = lock(&self.progress);
+        progress.is_cut = progress.end.is_none() && !self.body.is_end_stream();
+        progress.arrive(Instant::now());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
@@ -25,7 +26,7 @@ use tower::ServiceExt;
 use crate::api;
 use crate::app::{App, Settings};
 use crate::children::{Groups, LimitsFile};
-use crate::connections::{Connection, Connections, Patient, Shared};
+use crate::connections::{Connection, Connections, HEAD_TIME, Patient, Shared};
 use crate::door;
 use crate::forwarded;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
@@ -38,8 +39,6 @@ use crate::store::{Store, jobs, people};
 use crate::tls::{self, Certificate, Tls};
 use crate::{anchor, audited, bodies, log, pages, reserve};
 
-/// Time in which a client sends the head of a request.
-const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of the kernel's buffers of a connection, in each direction.
 ///
 /// They are twice as many with what the kernel adds.
@@ -525,6 +524,7 @@ async fn secured(shared: &Shared, client: Client, app: &App, tls: &Tls) {
 
 async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, channel: Channel) {
     let Client { peer, own, router } = client;
+    let leaving = own.clone();
     let service = router.map_request(move |mut request: Request<Incoming>| {
         let known = request.extensions_mut();
         known.insert(peer);
@@ -535,5 +535,13 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client,
     let service = TowerToHyperService::new(service);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+    let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = served.as_mut() => {}
+        () = leaving.ended_in_order() => {
+            served.as_mut().graceful_shutdown();
+            // A request that came meanwhile is answered.
+            let _ = tokio::time::timeout(HEAD_TIME, served).await;
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) use results::{ComparedJob, Comparison, Drawing, ROWS, SELECTED};
 
 use crate::app::{App, Settings, blocking};
 use crate::archive::{self, Arrived};
-use crate::children::{Child, Failure, Limits};
+use crate::children::{Child, Excess, Failure, Limits, Turn};
 use crate::diff;
 use crate::drafts::{self, Draft, Edited};
 use crate::forms::{self, Outline};
@@ -266,6 +266,8 @@ impl App {
 
     /// Does a task as [`App::work`], in a folder of the caller.
     ///
+    /// The task may leave files there.
+    ///
     /// # Errors
     /// Returns the problem that the child found, or the limit that it went over.
     pub(crate) async fn work_in<T: DeserializeOwned>(
@@ -273,7 +275,10 @@ impl App {
         user: &User,
         (task, folder): (&Task, &Path),
     ) -> Result<T> {
-        let answer = self.attempt_in(user, (task, folder)).await;
+        // A second attempt would find what the first one left.
+        let _turn = self.pool.long_turn(user.id).await?;
+        let limits = self.settings.limits.of(user.level).request;
+        let answer = self.run(limits, (task, folder)).await;
         answer.map_err(|failure| refused(failure, user.level))
     }
 
@@ -288,13 +293,9 @@ impl App {
         user: &User,
         make: impl Future<Output = Result<Task>>,
     ) -> Result<T> {
-        let _turn = self.pool.turn(user.id).await?;
+        let turn = self.pool.turn(user.id).await?;
         let (task, folder) = (make.await?, self.staging().await?);
-        let limits = self.settings.limits.of(user.level).request;
-        let answer = match bytes_of(&task) {
-            Ok(bytes) => child(&self.settings, limits, folder.path()).run(&self.groups, bytes).await,
-            Err(failure) => Err(failure),
-        };
+        let answer = self.attempt_with(turn, user, (&task, folder.path())).await;
         answer.map_err(|failure| refused(failure, user.level))
     }
 
@@ -304,7 +305,8 @@ impl App {
         task: &Task,
     ) -> std::result::Result<T, Failure> {
         let folder = self.staging().await.map_err(Failure::Other)?;
-        let answer = self.attempt_in(user, (task, folder.path())).await;
+        let turn = self.pool.turn(user.id).await.map_err(Failure::Other)?;
+        let answer = self.attempt_with(turn, user, (task, folder.path())).await;
         // Not on the threads that serve requests.
         let gone = blocking(move || {
             drop(folder);
@@ -314,13 +316,34 @@ impl App {
         gone.map_err(Failure::Other).and(answer)
     }
 
-    async fn attempt_in<T: DeserializeOwned>(
+    /// Does a task in a turn. One that is too long for a place for short work begins again in another place.
+    async fn attempt_with<T: DeserializeOwned>(
         &self,
+        turn: Turn,
         user: &User,
         (task, folder): (&Task, &Path),
     ) -> std::result::Result<T, Failure> {
-        let _turn = self.pool.turn(user.id).await.map_err(Failure::Other)?;
         let limits = self.settings.limits.of(user.level).request;
+        let short = limits.of_short_work();
+        let turn = match turn.is_short() && short != limits {
+            false => turn,
+            true => match self.run(short, (task, folder)).await {
+                Err(Failure::Excess(Excess::Processor { .. } | Excess::Time { .. })) => {
+                    turn.lengthen().await.map_err(Failure::Other)?
+                }
+                done => return done,
+            },
+        };
+        let done = self.run(limits, (task, folder)).await;
+        drop(turn);
+        done
+    }
+
+    async fn run<T: DeserializeOwned>(
+        &self,
+        limits: Limits,
+        (task, folder): (&Task, &Path),
+    ) -> std::result::Result<T, Failure> {
         child(&self.settings, limits, folder).run(&self.groups, bytes_of(task)?).await
     }
 

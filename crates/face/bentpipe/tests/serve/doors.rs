@@ -382,6 +382,65 @@ fn who_shares_the_address_of_many_connections_loses_no_request() {
     assert_eq!(crowd[599].ask(), Some(200));
 }
 
+/// Users with several kept connections each have all of an address: browsers behind one router.
+#[test]
+fn idle_connections_of_users_with_others_make_room_for_newcomers_without_a_reset() {
+    let server = Server::new();
+    let boss = server.boss();
+    let users: Vec<User> = (0..16).map(|n| server.user(&boss, &format!("user{n}"), 1)).collect();
+    let mut kept: Vec<Lasting> = (0..256).map(|n| Lasting::new(&server, &users[n % 16])).collect();
+    for one in &mut kept {
+        assert_eq!(one.ask(), Some(200));
+    }
+    // All are there before the first one asks, as if each took its time for a handshake.
+    let mut newcomers: Vec<Lasting> = (0..40).map(|n| Lasting::new(&server, &users[n % 16])).collect();
+    // The last one was accepted once it is answered.
+    for one in newcomers.iter_mut().rev() {
+        assert_eq!(one.ask(), Some(200), "a newcomer stays until it has asked");
+    }
+    let ended = |one: &mut Lasting| {
+        one.stream.set_nonblocking(true).expect("set");
+        match one.stream.read(&mut [0; 16]) {
+            Ok(read) => {
+                assert_eq!(read, 0, "nothing was asked");
+                true
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "it ends without a reset");
+                false
+            }
+        }
+    };
+    let ends = |kept: &mut Vec<Lasting>| kept.iter_mut().map(ended).filter(|is_over| *is_over).count();
+    until("idle ones to end", || ends(&mut kept) >= 40);
+    assert!(ends(&mut kept) <= 44, "and no more than are needed");
+}
+
+#[test]
+fn who_sends_all_of_a_body_before_reading_sees_why_it_is_refused() {
+    let server = Server::new();
+    let boss = server.boss();
+    let post = |user: &User, path: &str, body: &[u8]| {
+        let headers: String = user.0.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let mut stream = TcpStream::connect(&server.host).expect("connected");
+        let head = format!(
+            "POST /api/v1{path} HTTP/1.1\r\nhost: {}\r\nsec-fetch-site: same-origin\r\ncontent-length: {}\r\n{headers}\r\n",
+            server.host,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("taken");
+        stream.write_all(body).expect("all of it is taken");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("no reset");
+        assert!(answer.contains("connection: close"), "{answer}");
+        answer.split(' ').nth(1).and_then(|code| code.parse::<u16>().ok())
+    };
+    // Far more than the buffers of a connection.
+    let body = vec![b' '; 20 << 20];
+    assert_eq!(post(&User::default(), "/scenarios", &body), Some(401));
+    assert_eq!(post(&boss, "/scenarios", &body), Some(413));
+}
+
 #[test]
 fn bad_archives_of_some_keep_nobody_from_importing() {
     let server = Server::new();

@@ -55,8 +55,7 @@ fn a_check_that_takes_too_much_is_ended_with_its_limit_and_the_server_goes_on() 
     assert_ne!(said["problems"][0]["key"], "", "{said}");
     // The same for an administrator, whose limits are others.
     assert_eq!(check(&boss, &long)["problems"], json!([]));
-    let slow = format!("{long}[sweep]\n\"link.l.delay\" = \"1 to 1000 ms by 1 ms\"\n");
-    let said = check(&user, &slow);
+    let said = check(&user, &slow_scenario());
     assert!(message(&said).contains("level 1: it needs more than 1 s of processor time"), "{said}");
     for who in [&visitor, &user] {
         assert_eq!(check(who, SCENARIO)["problems"], json!([]));
@@ -91,6 +90,33 @@ fn checks_of_a_user_leave_the_server_to_others() {
         assert!(all.contains(&429), "one runs and three wait: {all:?}");
     });
     assert!(peak(&server) < MAX_SERVER, "{}", peak(&server));
+}
+
+/// Sweep that costs some seconds of processor time to be checked.
+fn slow_scenario() -> String {
+    long_scenario() + "[sweep]\n\"link.l.delay\" = \"1 to 1000 ms by 1 ms\"\n"
+}
+
+#[test]
+fn long_checks_of_any_number_of_users_leave_a_place_to_short_ones() {
+    let server = limited("");
+    let boss = server.boss();
+    let users: Vec<User> = (0..3).map(|n| server.user(&boss, &format!("user{n}"), 1)).collect();
+    let (other, text) = (server.user(&boss, "other", 1), slow_scenario());
+    std::thread::scope(|scope| {
+        let ask = |user| server.api(user, "POST", "/check", &json!({ "text": text })).status;
+        let asked: Vec<_> = users.iter().chain(&users).map(|user| scope.spawn(move || ask(user))).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        for _ in 0..3 {
+            let answer = server.api(&other, "POST", "/check", &json!({ "text": SCENARIO }));
+            assert_eq!(answer.json()["problems"], json!([]));
+        }
+        let done = asked.iter().filter(|thread| thread.is_finished()).count();
+        assert_eq!(done, 0, "of the six that take long none is done");
+        // Those that began again are done too.
+        let all: Vec<u16> = asked.into_iter().map(|thread| thread.join().expect("answered")).collect();
+        assert_eq!(all, [200; 6]);
+    });
 }
 
 #[test]

@@ -28,6 +28,21 @@ pub struct Limits {
     pub processes: u32,
 }
 
+/// Processor time of work in a place for short work, in seconds.
+const SHORT_S: u64 = 1;
+/// Time on the clock of work in such a place, in seconds.
+///
+/// The machine may have much else to do.
+const SHORT_REAL_S: u64 = 10;
+
+impl Limits {
+    /// Returns the limits in a place for short work.
+    pub(crate) fn of_short_work(self) -> Limits {
+        let (processor_s, real_s) = (self.processor_s.min(SHORT_S), self.real_s.min(SHORT_REAL_S));
+        Limits { processor_s, real_s, ..self }
+    }
+}
+
 /// Limits of the work on a request, and of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OfLevel {
