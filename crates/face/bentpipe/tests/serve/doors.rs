@@ -72,6 +72,12 @@ fn wrong_passwords_at_once_are_not_all_tried_and_others_log_in() {
     });
     // One in a second, should the machine be that slow.
     assert!(codes[&401] <= 7 && codes[&429] >= 33, "{codes:?}");
+    // The form states the wait too.
+    let headers = [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
+    let form = format!("name=ann&password={}", "x".repeat(12));
+    let answer = server.send(&User::default(), ("POST", "/login"), &headers, &form);
+    assert_eq!(answer.status, 429);
+    assert!(answer.header("retry-after").is_some() && answer.body.contains("wrong passwords"), "{answer:?}");
     assert_eq!(log_in(&server, "bob", PASSWORD, &[]), 200);
 }
 
