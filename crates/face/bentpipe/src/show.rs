@@ -91,7 +91,7 @@ const TOO_LARGE: &str = "(os error 27)";
 fn exceeded(text: &str) -> String {
     let limit = bentpipe_emu::file_size::limit().filter(|_| text.contains(TOO_LARGE));
     limit.map_or(String::new(), |limit| {
-        format!("; help: a file of this process has at most {} (RLIMIT_FSIZE)", Bytes::new(limit))
+        format!("; help: a file of this process has at most {} (RLIMIT_FSIZE; `file_size` in limits.toml of a server): shorten what is written", Bytes::new(limit))
     })
 }
 

@@ -17,6 +17,7 @@ mod files;
 mod files_of_others;
 mod jobs;
 mod limits;
+mod proxy;
 mod removal;
 mod schema;
 mod searches;

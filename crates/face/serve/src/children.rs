@@ -12,7 +12,7 @@ mod process;
 
 pub use cgroup::may_make_groups;
 pub(crate) use cgroup::{Group, Groups, JOB};
-pub(crate) use limits::Places;
+pub(crate) use limits::{DAY_MS, MAX_AHEAD, Places, Reserving};
 pub use limits::{Limits, LimitsError, LimitsFile};
 pub(crate) use pool::{Pool, Turn};
 pub(crate) use process::{Child, Excess, Failure, limit};

@@ -102,6 +102,8 @@ pub(crate) struct Guard {
     pub(crate) app: App,
     pub(crate) access: Access,
     pub(crate) refuse: Refuse,
+    /// Parameters of the query that the route has: name and description. `None` for pages and sites.
+    pub(crate) query: Option<&'static [(&'static str, &'static str)]>,
     /// Page with a problem: of the caller, with a link to the page before.
     pub(crate) page: fn(&Problem, Option<&Caller>, Option<&str>) -> Response,
 }
@@ -255,7 +257,18 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
     if let Some(caller) = caller {
         request.extensions_mut().insert(caller);
     }
-    Ok(())
+    guard.query.map_or(Ok(()), |known| check_query(request.uri().query().unwrap_or_default(), known))
+}
+
+/// Refuses parameters of a query that the route does not have.
+fn check_query(query: &str, known: &[(&str, &str)]) -> Result<()> {
+    let names = query.split('&').filter_map(|pair| pair.split('=').next());
+    let is_unknown = |name: &&str| !name.is_empty() && known.iter().all(|(known, _)| known != name);
+    let Some(name) = names.into_iter().find(is_unknown) else { return Ok(()) };
+    let name: String = name.chars().take(40).collect();
+    let all: Vec<&str> = known.iter().map(|(known, _)| *known).collect();
+    let expected = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+    Err(Problem::bad(format!("unknown parameter \"{name}\": expected {expected}")))
 }
 
 /// Lowers the level of an administrator without a second factor, where one is required.

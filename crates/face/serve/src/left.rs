@@ -4,7 +4,7 @@
 //! they are opened below a folder that the server alone makes, without links, and only if they are regular.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,19 @@ const MAX_DEPTH: usize = 8;
 fn open(root: &File, path: &str, flags: OFlags) -> io::Result<File> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Ok(File::from(rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), beneath)?))
+}
+
+/// Returns the last text of a file that a child wrote.
+///
+/// It is of `most` bytes at most, and empty if it cannot be read.
+pub(crate) fn end(folder: &Path, name: &str, most: u64) -> String {
+    let mut bytes = Vec::new();
+    let _ = file(folder, name).and_then(|mut file| {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+        file.take(most).read_to_end(&mut bytes)
+    });
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
 /// Opens a folder whose parent is the server's. A link is refused.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use axum::Json;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bentpipe_scenario::{Origin, ScenarioError};
 use schemars::JsonSchema;
@@ -135,9 +135,14 @@ impl IntoResponse for Problem {
         let mut response = (code, Json(self)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = retry {
-            headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from(seconds.max(1)));
-        }
+        add_retry(headers, retry);
         response
+    }
+}
+
+/// Adds the time after which a repeated request may succeed.
+pub(crate) fn add_retry(headers: &mut HeaderMap, retry_after_s: Option<i64>) {
+    if let Some(seconds) = retry_after_s {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
     }
 }

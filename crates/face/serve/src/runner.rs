@@ -46,6 +46,8 @@ const CAMPAIGN_PATIENCE_MS: i64 = 60_000;
 const BACKUP_LOOK_MS: i64 = 600_000;
 /// Most running jobs of one user.
 pub(crate) const MAX_PER_USER: u32 = 2;
+/// Message of a job whose process wrote no error.
+const NO_REASON: &str = "its process ended without a reason";
 /// Exit code of a study that misses a value, or of failed runs.
 const MISSED: i32 = 1;
 /// Most finished runs of a job that have an event, and characters of its label.
@@ -415,7 +417,8 @@ impl Runner {
                 && !job.cancel
                 && (code.is_none() || (job.is_emulation() && code != Some(0))) =>
             {
-                let why = excess.map(|excess| excess.to_string()).unwrap_or_default();
+                let why = excess.map(|excess| format!("{excess}. {}", excess.remedy())).unwrap_or_default();
+                let errors = errors.as_str().trim_start_matches(NO_REASON);
                 let message = format!("over the limits of its owner's jobs: {why}\n{errors}");
                 jobs::set_state(db, job.id, JobState::FAILED, message.trim())
             }
@@ -739,6 +742,10 @@ fn read_lines(job: &mut Job, text: &str) -> News {
                 if code == 0 {
                     job.share = 1.0;
                 }
+                // Its only run has no line of its own.
+                if job.is_emulation() && [0, MISSED].contains(&code) {
+                    job.finished = job.runs;
+                }
             }
         }
     }
@@ -779,14 +786,8 @@ fn only_folder(path: &Path) -> Option<String> {
 
 /// Returns the last errors that a child wrote.
 fn last_errors(folder: &Path) -> String {
-    let mut bytes = Vec::new();
-    let _ = left::file(folder, ERRORS).and_then(|mut file| {
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL)))?;
-        file.take(STDERR_TAIL).read_to_end(&mut bytes)
-    });
-    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
-    if text.is_empty() { "its process ended without a reason".to_owned() } else { text }
+    let text = left::end(folder, ERRORS, STDERR_TAIL);
+    if text.is_empty() { NO_REASON.to_owned() } else { text }
 }
 
 impl From<io::Error> for StoreError {

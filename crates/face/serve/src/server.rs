@@ -162,6 +162,9 @@ pub fn run(
     let jobs = std::thread::spawn(move || runner.run(&woken));
     let served = answer(&app, socket, (wake, is_temporary), ready);
     let _ = jobs.join();
+    if let Err(error) = app.store.finish() {
+        log::line(&format!("note: changes are left in data.sqlite-wal: {error}"));
+    }
     drop(lock);
     if is_temporary {
         let _ = std::fs::remove_dir_all(folder);
@@ -364,16 +367,18 @@ fn hosts(bound: SocketAddr, further: &[String], has_tls: bool) -> Vec<String> {
 
 /// Returns the routes of the interface and of the pages, each behind its guard.
 pub(crate) fn router(app: &App) -> Router {
-    let guarded = |access, refuse: Refuse| {
+    let guard_of = |access, refuse: Refuse, query| {
         middleware::from_fn_with_state(
-            Guard { app: app.clone(), access, refuse, page: pages::problem_page },
+            Guard { app: app.clone(), access, refuse, query, page: pages::problem_page },
             guard,
         )
     };
+    let guarded = |access, refuse| guard_of(access, refuse, None);
     let mut router = Router::new();
     for operation in api::operations() {
         let path = format!("/api/v1{}", operation.path);
-        router = router.route(&path, (operation.route)().layer(guarded(operation.access, api::refuse)));
+        let guard = guard_of(operation.access, api::refuse, Some(operation.query));
+        router = router.route(&path, (operation.route)().layer(guard));
     }
     for page in pages::pages() {
         router = router.route(page.path, (page.route)().layer(guarded(page.access, pages::refuse)));

@@ -86,6 +86,11 @@ pub(crate) fn check_text(db: &rusqlite::Transaction<'_>, settings: &Settings) ->
     Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail))
 }
 
+/// Returns a number of bytes in MiB, the unit of limits on texts and files.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
 /// Returns a number of bytes in a unit that fits.
 pub(crate) fn shown(bytes: u64) -> String {
     let all = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];

@@ -174,6 +174,18 @@ impl Store {
         }
     }
 
+    /// Writes all changes of the log (WAL) into the database's own file.
+    ///
+    /// It is for the end of a server.
+    ///
+    /// # Errors
+    /// Returns an error if the disk refuses it. The log has the changes then.
+    pub(crate) fn finish(&self) -> Result<()> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    }
+
     /// Returns the entries that a restored backup lacks, until one states it.
     pub(crate) fn restored(&self) -> Option<audit::Lost> {
         self.key.restored()

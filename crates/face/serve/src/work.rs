@@ -415,7 +415,8 @@ fn refused(failure: Failure, level: u8) -> Problem {
     match failure {
         Failure::Other(problem) => problem,
         Failure::Excess(excess) => Problem::bad(format!(
-            "too much work for a request at level {level}: {excess}. Make it smaller, or ask the administrator for other limits"
+            "too much work for a request at level {level}: {excess}. {}",
+            excess.remedy()
         )),
     }
 }

@@ -38,6 +38,10 @@ fn a_token_gives_nobody_more_than_there_was() {
     assert_eq!(server.api(&program, "PUT", "/me/password", &own).status, 403);
     assert_eq!(change(json!({ "password": NEXT })), 403);
     assert_eq!(change(json!({ "level": 3 })), 403);
+    // The key of a site outlives the token that invited it.
+    let invited = server.api(&program, "POST", "/sites", &json!({ "name": "east" }));
+    assert!(invited.status == 403 && invited.body.contains("needs a session"), "{invited:?}");
+    assert_eq!(server.api(&boss, "POST", "/sites", &json!({ "name": "east" })).status, 409, "no TLS here");
     // What takes away is left to programs: a script may lock an account.
     assert_eq!(change(json!({ "level": 1 })), 200);
     assert_eq!(change(json!({ "disabled": true })), 200);
@@ -51,6 +55,8 @@ fn tokens_end_with_the_password_unless_they_are_kept_by_choice() {
     let boss = server.boss();
     let mut ann = server.user(&boss, "ann", 1);
     let path = format!("/users/{}", number(&server, &ann));
+    let same = server.api(&ann, "PUT", "/me/password", &json!({ "old": PASSWORD, "new": PASSWORD }));
+    assert!(same.status == 422 && same.body.contains("another password than the present one"), "{same:?}");
     for keeps in [false, true] {
         let program = token(&server, &ann, "run");
         let body = json!({ "old": PASSWORD, "new": NEXT, "keep_tokens": keeps });
@@ -105,5 +111,28 @@ fn short_names_forbid_no_good_password() {
     ] {
         let body = json!({ "name": name, "password": password, "level": 1 });
         assert_eq!(server.api(&boss, "POST", "/users", &body).status, status, "{name}");
+    }
+}
+
+#[test]
+fn parameters_that_an_operation_does_not_have_are_refused() {
+    let server = Server::new();
+    let boss = server.boss();
+    let get = |path: &str| {
+        let answer = server.api(&boss, "GET", path, &Value::Null);
+        (answer.status, answer.json()["detail"].as_str().unwrap_or_default().to_owned())
+    };
+    for (path, words) in [
+        ("/audit?limit=3", "unknown parameter \"limit\": expected before"),
+        (
+            "/jobs?state=done&nonsense=1",
+            "unknown parameter \"nonsense\": expected before, limit, state, search, scenario",
+        ),
+        ("/users?x", "unknown parameter \"x\": expected none"),
+    ] {
+        assert_eq!(get(path), (422, words.to_owned()));
+    }
+    for path in ["/audit?before=3", "/jobs?state=done&limit=2", "/users?", "/scenarios?archived=true"] {
+        assert_eq!(get(path).0, 200, "{path}");
     }
 }

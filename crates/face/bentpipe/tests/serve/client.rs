@@ -159,7 +159,7 @@ impl Server {
     }
 
     /// Waits for its end, and returns its status.
-    pub(crate) fn ended(mut self) -> std::process::ExitStatus {
+    pub(crate) fn ended(&mut self) -> std::process::ExitStatus {
         self.child.wait().expect("ended")
     }
 

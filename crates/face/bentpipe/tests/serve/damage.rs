@@ -133,10 +133,14 @@ fn a_backup_has_its_hash_and_is_restored_if_it_is_whole() {
 
 #[test]
 fn a_closed_terminal_ends_a_server_in_order() {
-    let server = Server::new();
+    let mut server = Server::new();
+    server.boss();
     let sent = Command::new("kill").args(["-HUP", &server.id().to_string()]).status().expect("runs");
     assert!(sent.success());
     assert!(server.ended().success(), "as with SIGTERM");
+    // A copy of the one file is a copy of the database.
+    let left = std::fs::metadata(server.data().join("data.sqlite-wal")).map_or(0, |log| log.len());
+    assert_eq!(left, 0, "bytes of changes in the log alone");
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn a_job_over_its_limits_fails_with_the_limit() {
     let failed = server.wait_for(&user, job, "failed");
     let said = failed["message"].as_str().unwrap_or_default();
     assert!(said.contains("it needs more than 1 s of processor time"), "{said}");
+    assert!(said.ends_with("ask the administrator for another `processor_time` in limits.toml"), "{said}");
     assert_eq!(failed["attempt"], 1, "it is not started again");
 }
 

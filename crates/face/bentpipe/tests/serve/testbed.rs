@@ -130,7 +130,7 @@ fn reservations_have_limits_by_level() {
         (answer.status, answer.json()["detail"].as_str().unwrap_or_default().to_owned())
     };
     let (code, why) = reserve(&ann, 1, 25);
-    assert!(code == 422 && why.contains("1 d long and within 14 d at level 1"), "{why}");
+    assert!(code == 422 && why.contains("has 1.04 d: expected at most 1 d at level 1"), "{why}");
     assert_eq!(reserve(&ann, 14 * 24 - 1, 2).0, 422, "too far ahead");
     assert_eq!([0, 24].map(|from| reserve(&ann, from, 24).0), [201, 201]);
     let (code, why) = reserve(&ann, 100, 1);

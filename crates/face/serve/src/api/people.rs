@@ -166,7 +166,8 @@ async fn origin(app: &App, client: &Client, name: &str) -> Result<Source> {
 async fn begin(app: &App, client: &Client, (name, from): (&str, &Source)) -> Result<()> {
     let Err(seconds) = app.logins.begin(name, from) else { return Ok(()) };
     log_refusal(app, client, (name, "", "refused: too many failures")).await?;
-    Err(Problem::later(seconds))
+    let detail = format!("too many wrong passwords of this account, or from this address: wait {seconds} s");
+    Err(Problem { detail, ..Problem::later(seconds) })
 }
 
 async fn log_refusal(app: &App, client: &Client, (name, object, outcome): (&str, &str, &str)) -> Result<()> {
@@ -291,7 +292,11 @@ pub(crate) async fn check_password(
 pub(crate) async fn change_own_password(app: &App, caller: &Caller, change: NewPassword) -> Result<()> {
     let NewPassword { old, new, keep_tokens } = change;
     let (id, name) = (caller.user.id, &caller.user.name);
+    let is_same = old == new;
     check_password(app, caller, ("change password", old)).await?;
+    if is_same {
+        return Err(Problem::bad("new: expected another password than the present one"));
+    }
     app.check_new_password(name, &new).await?;
     let hash = app.hash(new).await?;
     app.write(move |db| Ok(people::set_password(db, id, &hash, keep_tokens)?)).await?;

@@ -14,14 +14,13 @@ use super::body::{Body, Ids};
 use super::people::checked_title;
 use crate::app::App;
 use crate::audited::log;
+use crate::children::{DAY_MS, MAX_AHEAD, Reserving};
 use crate::clock::{now_ms, shown};
 use crate::guard::Caller;
 use crate::problem::{Problem, Result};
 use crate::store::reservations::{self, Reservation, What};
 use crate::store::sites;
 
-/// Milliseconds of a day.
-const DAY_MS: i64 = 86_400_000;
 /// Most reservations of a user that are not over.
 pub(crate) const MAX_OWN: usize = 50;
 /// Most reservations of a user in the time in which they count.
@@ -31,32 +30,17 @@ pub(crate) const MAX_COUNTED: usize = 500;
 /// Shortest reservation in milliseconds.
 const SHORTEST_MS: i64 = 60_000;
 /// Days after which a reservation that is over is forgotten. It counts for half as long at most.
-const KEPT_DAYS: i64 = 366;
+const KEPT_DAYS: i64 = MAX_AHEAD;
 
-/// Limits of the reservations of a user, in days.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Longest reservation.
-    pub(crate) length: i64,
-    /// Farthest end from now.
-    pub(crate) ahead: i64,
-    /// Longest time of all that are not over.
-    pub(crate) sum: i64,
+/// Returns a time in days.
+pub(crate) fn days(ms: i64) -> String {
+    format!("{} d", (ms as f64 / DAY_MS as f64 * 100.0).round() / 100.0)
 }
 
-impl Limits {
-    /// Returns the limits of a level.
-    pub(crate) fn of(level: u8) -> Limits {
-        match level {
-            0 | 1 => Limits { length: 1, ahead: 14, sum: 2 },
-            2 => Limits { length: 7, ahead: 90, sum: 21 },
-            _ => Limits { length: 7, ahead: 366, sum: 366 },
-        }
-    }
-
+impl Reserving {
     /// Returns the time from which reservations count that are over.
     fn since(self, now: i64) -> i64 {
-        now - self.ahead * DAY_MS / 2
+        now - self.ahead_ms / 2
     }
 
     /// Returns why a user with reservations gets no other one, if so.
@@ -67,23 +51,41 @@ impl Limits {
             return Some(format!("end: you have {MAX_OWN} reservations, the most"));
         }
         if own.len() >= MAX_COUNTED {
-            let days = self.ahead / 2;
+            let last = days(self.ahead_ms / 2);
             return Some(format!(
-                "end: you have made {MAX_COUNTED} reservations in the last {days} d, the most"
+                "end: you have made {MAX_COUNTED} reservations in the last {last}, the most"
             ));
         }
         let sum = |since: i64| -> i64 {
             let times = own.iter().copied().chain([(start.max(now), end)]);
             times.map(|(start, end)| (end - start.max(since)).max(0)).sum()
         };
-        if sum(now) > self.sum * DAY_MS {
-            let sum = self.sum;
-            return Some(format!("end: your reservations that are not over have at most {sum} d together"));
+        if sum(now) > self.sum_ms {
+            let most = days(self.sum_ms);
+            return Some(format!("end: your reservations that are not over have at most {most} together"));
         }
-        (sum(self.since(now)) > 2 * self.sum * DAY_MS).then(|| {
-            let (days, sum) = (self.ahead / 2, 2 * self.sum);
-            format!("end: your reservations of the last {days} d and those that are not over have at most {sum} d together")
+        (sum(self.since(now)) > 2 * self.sum_ms).then(|| {
+            let (last, most) = (days(self.ahead_ms / 2), days(2 * self.sum_ms));
+            format!("end: your reservations of the last {last} and those that are not over have at most {most} together")
         })
+    }
+
+    /// Returns why a time cannot be reserved at the level, if so.
+    fn wrong_time(self, (start, end): (i64, i64), now: i64) -> Option<String> {
+        let length = end.saturating_sub(start);
+        match () {
+            () if length < SHORTEST_MS => Some("end: expected a minute or more after the start".to_owned()),
+            () if end <= now => Some("end: expected a time after now".to_owned()),
+            () if length > self.length_ms => {
+                let [asked, most] = [length, self.length_ms].map(days);
+                Some(format!("end: the reservation has {asked}: expected at most {most}"))
+            }
+            () if end - now > self.ahead_ms => {
+                let [asked, most] = [end - now, self.ahead_ms].map(days);
+                Some(format!("end: it is in {asked}: expected at most {most} from now"))
+            }
+            () => None,
+        }
     }
 }
 
@@ -95,7 +97,7 @@ pub(crate) struct NewReservation {
     pub(crate) start: i64,
     /// End in milliseconds since 1970, UTC.
     ///
-    /// At most a day later with level 1, else a week.
+    /// By default at most a day later with level 1, else a week.
     pub(crate) end: i64,
     /// Purpose.
     pub(crate) purpose: String,
@@ -202,17 +204,10 @@ pub(crate) async fn list(State(app): State<App>) -> Result<Json<Vec<Reservation>
 /// Reserves the testbed for the caller.
 pub(crate) async fn make(app: &App, caller: &Caller, new: NewReservation) -> Result<Reservation> {
     let now = now_ms();
-    let (level, most) = (caller.user.level, Limits::of(caller.user.level));
-    let length = new.end.saturating_sub(new.start);
-    if length < SHORTEST_MS
-        || new.end <= now
-        || length > most.length * DAY_MS
-        || new.end - now > most.ahead * DAY_MS
-    {
-        let Limits { length, ahead, .. } = most;
-        return Err(Problem::bad(format!(
-            "end: expected a time after now, a minute or more after the start, at most {length} d long and within {ahead} d at level {level}"
-        )));
+    let level = caller.user.level;
+    let most = app.settings.limits.of(level).reservation;
+    if let Some(why) = most.wrong_time((new.start, new.end), now) {
+        return Err(Problem::bad(format!("{why} at level {level}")));
     }
     let wanted = wanted(new.capability.as_deref().unwrap_or_default())?;
     let (purpose, user) = (checked_title(&new.purpose)?, caller.user.clone());
@@ -270,10 +265,16 @@ pub(crate) async fn remove(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::children::LimitsFile;
+
+    /// Limits of level 1.
+    fn usual() -> Reserving {
+        LimitsFile::default().of(1).reservation
+    }
 
     #[test]
     fn time_that_is_over_counts_so_that_nobody_keeps_the_testbed() {
-        let (most, day, now) = (Limits::of(1), DAY_MS, 100 * DAY_MS);
+        let (most, day, now) = (usual(), DAY_MS, 100 * DAY_MS);
         let refused = |own: &[(i64, i64)], start: i64, end: i64| most.refusal(own, (start, end), now);
         let next = [(now + 2 * day, now + 3 * day)];
         assert_eq!(refused(&next, now, now + day), None);
@@ -290,8 +291,20 @@ mod tests {
     }
 
     #[test]
+    fn the_condition_that_fails_is_named() {
+        let (most, day, now) = (usual(), DAY_MS, 100 * DAY_MS);
+        let why = |start: i64, end: i64| most.wrong_time((now + start, now + end), now).unwrap_or_default();
+        assert_eq!(why(0, day), "");
+        assert_eq!(why(0, 59_999), "end: expected a minute or more after the start");
+        assert_eq!(why(-day, 0), "end: expected a time after now");
+        assert_eq!(why(0, 36 * 3_600_000), "end: the reservation has 1.5 d: expected at most 1 d");
+        assert_eq!(why(14 * day, 15 * day), "end: it is in 15 d: expected at most 14 d from now");
+        assert!(most.wrong_time((i64::MIN, i64::MAX), now).is_some());
+    }
+
+    #[test]
     fn short_reservations_are_as_many_as_long_ones() {
-        let (most, now) = (Limits::of(1), 100 * DAY_MS);
+        let (most, now) = (usual(), 100 * DAY_MS);
         let over = |count: usize| vec![(now - SHORTEST_MS, now); count];
         let refused = |own: &[(i64, i64)]| most.refusal(own, (now, now + SHORTEST_MS), now);
         assert_eq!(refused(&over(MAX_COUNTED - 1)), None);

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Ids};
+use super::people::needs_session;
 use crate::app::App;
 use crate::audited::log;
 use crate::clock::now_ms;
@@ -59,7 +60,10 @@ pub(crate) async fn list(State(app): State<App>) -> Result<Json<Vec<Site>>> {
 }
 
 /// Adds an invitation.
+///
+/// A site's key outlives a token, and is given files of jobs: a leaked token makes none.
 pub(crate) async fn make(app: &App, caller: &Caller, new: NewSite) -> Result<MadeInvitation> {
+    needs_session(caller)?;
     if let Some(why) = name_refusal(&new.name) {
         return Err(Problem::bad(format!("name: {why}")));
     }

@@ -48,7 +48,32 @@ impl Limits {
 pub(crate) struct OfLevel {
     pub(crate) request: Limits,
     pub(crate) job: Limits,
+    pub(crate) reservation: Reserving,
 }
+
+/// Limits of the reservations of a user, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reserving {
+    /// Longest reservation.
+    pub(crate) length_ms: i64,
+    /// Farthest end from now.
+    pub(crate) ahead_ms: i64,
+    /// Longest time of all that are not over.
+    pub(crate) sum_ms: i64,
+}
+
+impl Reserving {
+    const fn of_days(length: i64, ahead: i64, sum: i64) -> Reserving {
+        Reserving { length_ms: length * DAY_MS, ahead_ms: ahead * DAY_MS, sum_ms: sum * DAY_MS }
+    }
+}
+
+/// Milliseconds of a day.
+pub(crate) const DAY_MS: i64 = 86_400_000;
+/// Farthest end of a reservation, in days.
+///
+/// One that is over is kept for as long.
+pub(crate) const MAX_AHEAD: i64 = 366;
 
 /// Number of children that work on requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -101,7 +126,11 @@ const JOB: Limits =
 impl Default for LimitsFile {
     fn default() -> LimitsFile {
         let visitor = Limits { memory: GB / 2, processor_s: 10, ..REQUEST };
-        let of = |request, job| OfLevel { request, job };
+        let of = |request, job, (length, ahead, sum)| {
+            let reservation = Reserving::of_days(length, ahead, sum);
+            OfLevel { request, job, reservation }
+        };
+        let few = (1, 14, 2);
         let trusted = Limits {
             memory: 8 * GB,
             processor_s: 72 * HOUR_S,
@@ -111,7 +140,12 @@ impl Default for LimitsFile {
         };
         LimitsFile {
             places: Places::default(),
-            levels: [of(visitor, JOB), of(REQUEST, JOB), of(REQUEST, trusted), of(REQUEST, trusted)],
+            levels: [
+                of(visitor, JOB, few),
+                of(REQUEST, JOB, few),
+                of(REQUEST, trusted, (7, 90, 21)),
+                of(REQUEST, trusted, (7, MAX_AHEAD, MAX_AHEAD)),
+            ],
         }
     }
 }
@@ -145,6 +179,7 @@ impl LimitsFile {
         for (number, (level, changed)) in limits.levels.iter_mut().zip([of_0, of_1, of_2, of_3]).enumerate() {
             changed.request.apply(&mut level.request, &format!("level.{number}.request"))?;
             changed.job.apply(&mut level.job, &format!("level.{number}.job"))?;
+            changed.reservation.apply(&mut level.reservation, &format!("level.{number}.reservation"))?;
         }
         Ok(limits)
     }
@@ -182,6 +217,34 @@ struct Levels {
 struct Changed {
     request: ChangedLimits,
     job: ChangedLimits,
+    reservation: ChangedReserving,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ChangedReserving {
+    length: Option<Span>,
+    ahead: Option<Span>,
+    sum: Option<Span>,
+}
+
+impl ChangedReserving {
+    fn apply(&self, limits: &mut Reserving, key: &str) -> Result<(), String> {
+        let set = |ms: &mut i64, time: Option<Span>| {
+            *ms = time.map_or(*ms, |time| (time.as_secs_f64() * 1e3).round() as i64);
+        };
+        set(&mut limits.length_ms, self.length);
+        set(&mut limits.ahead_ms, self.ahead);
+        set(&mut limits.sum_ms, self.sum);
+        let Reserving { length_ms, ahead_ms, sum_ms } = *limits;
+        let is_wrong = |ms: &i64| !(60_000..=MAX_AHEAD * DAY_MS).contains(ms);
+        if [length_ms, ahead_ms, sum_ms].iter().any(is_wrong) || length_ms > ahead_ms {
+            return Err(format!(
+                "{key}: expected 1 min to {MAX_AHEAD} d of `length`, `ahead` and `sum`, and a `length` of at most `ahead`"
+            ));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -224,11 +287,14 @@ mod tests {
     #[test]
     fn a_file_changes_what_it_names() {
         let text = "[requests]\nper_user = 1\n[level.0.request]\nmemory = \"100 MB\"\n\
-            [level.1.job]\nprocessor_time = \"1500 ms\"\nreal_time = \"2 min\"\n";
+            [level.1.job]\nprocessor_time = \"1500 ms\"\nreal_time = \"2 min\"\n\
+            [level.1.reservation]\nlength = \"4 h\"\n";
         let (read, default) = (LimitsFile::parse(text).expect("right"), LimitsFile::default());
         assert_eq!(read.places, Places { per_user: 1, ..Places::default() });
         assert_eq!(read.of(0).request, Limits { memory: 100 * MB, ..default.of(0).request });
         assert_eq!(read.of(1).job, Limits { processor_s: 2, real_s: 120, ..default.of(1).job });
+        let reservation = read.of(1).reservation;
+        assert_eq!(reservation, Reserving { length_ms: DAY_MS / 6, ..default.of(1).reservation });
         assert_eq!((read.of(2), read.of(9)), (default.of(2), default.of(3)));
         assert_eq!(LimitsFile::parse("").expect("right"), default);
     }
@@ -237,6 +303,7 @@ mod tests {
     fn a_wrong_file_is_refused_with_its_key() {
         for (text, word) in [
             ("[level.4.job]", "4"),
+            ("[level.1.reservation]\nlength = \"15 d\"", "level.1.reservation: expected 1 min to 366 d"),
             ("[level.1.job]\nmemory = 5", "unit"),
             ("[level.1.job]\nmemory = \"1 MB\"", "level.1.job"),
             ("[level.2.job]\nreal_time = \"0 s\"", "real_time"),

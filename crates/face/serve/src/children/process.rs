@@ -68,6 +68,18 @@ impl fmt::Display for Excess {
 }
 
 impl Excess {
+    /// Returns the step that helps.
+    pub(crate) fn remedy(&self) -> String {
+        let key = match self {
+            Excess::Memory { .. } => "memory",
+            Excess::Processor { .. } => "processor_time",
+            Excess::File { .. } => "file_size",
+            Excess::Time { .. } => "real_time",
+            Excess::Answer => return "Make it smaller".to_owned(),
+        };
+        format!("Make it smaller, or ask the administrator for another `{key}` in limits.toml")
+    }
+
     /// Returns the limit that ended a process, by its status and its standard error.
     pub(crate) fn of(
         status: ExitStatus,

@@ -10,7 +10,7 @@ use super::layout::{Sheet, page};
 use crate::api::people::{self, Client, LogIn};
 use crate::app::App;
 use crate::guard::{Caller, Peer, by_cookie};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, add_retry};
 
 fn form(problem: Option<&Problem>) -> Markup {
     page(
@@ -53,7 +53,11 @@ pub(super) async fn log_in(
 ) -> Response {
     match people::log_in(&app, &Client::new(&app, peer, &headers), sent).await {
         Ok((_, cookies)) => (cookies, Redirect::to("/")).into_response(),
-        Err(problem) => Sheet { status: problem.code(), html: form(Some(&problem)) }.into_response(),
+        Err(problem) => {
+            let mut response = Sheet { status: problem.code(), html: form(Some(&problem)) }.into_response();
+            add_retry(response.headers_mut(), problem.retry_after_s);
+            response
+        }
     }
 }
 

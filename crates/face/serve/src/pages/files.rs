@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::guard::Caller;
 use crate::inputs::{MAX_FILE, MAX_OWN};
 use crate::problem::Problem;
+use crate::space;
 use crate::store::files;
 
 /// Longest field of the form other than the file, in bytes.
@@ -47,7 +48,7 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
         }
         @if caller.user.level >= 1 {
             h2 { "Upload a file" }
-            p { "A file of the same name is replaced. It has at most " (MAX_FILE >> 20) " MiB; you use " (used >> 20) " of " (MAX_OWN >> 20) " MiB." }
+            p { "A file of the same name is replaced. It has at most " (MAX_FILE >> 20) " MiB; you use " (space::mebibytes(used.unsigned_abs())) " of " (space::mebibytes(MAX_OWN)) "." }
             form.stack method="post" action="/files/add" enctype="multipart/form-data" {
                 @if caller.user.level >= access::CONFIGURES {
                     label.check { input type="checkbox" name="shared" value="1"; "For the scenarios of all users" }

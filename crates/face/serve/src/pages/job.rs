@@ -182,7 +182,7 @@ impl View {
                 p { a.button href={ "/jobs/" (job.id) "/report" } { "Open the report" } " " a href={ "/jobs/" (job.id) "/files/" (report.number) } { "Download it" } }
             }
             @if job.is_over() && self.may_launch {
-                form method="post" action={ "/jobs/" (job.id) "/repeat" } { button.quiet { "Run again, and compare fingerprints" } }
+                form method="post" action={ "/jobs/" (job.id) "/repeat" } { button.quiet { "Run again" @if !job.is_emulation() { ", and compare fingerprints" } } }
             }
             @if job.is_over() && self.may_change {
                 form method="get" action="/jobs/remove" { input type="hidden" name="job" value=(job.id); button.quiet { "Remove it" } }
@@ -231,7 +231,7 @@ fn facts(job: &Job, points: &[(Value, String)]) -> Markup {
                 div { dt { "While" } dd { (question.conditions.join(", ")) } }
             }
             @if job.attempt > 1 { div { dt { "Attempt" } dd { (job.attempt) } } }
-            @if let [(_, fingerprint)] = points { div { dt { "Fingerprint" } dd { (fingerprint) } } }
+            @if let ([(_, fingerprint)], false) = (points, job.is_emulation()) { div { dt { "Fingerprint" } dd { (fingerprint) } } }
             @if let Some(other) = job.repeats { div { dt { "Repeats" } dd { a href={ "/jobs/" (other) } { "#" (other) } } } }
             @if let Some(origin) = &job.origin { div { dt { "Origin" } dd { "job #" (origin.job) " of bentpipe " (origin.program) } } }
         }
@@ -256,7 +256,7 @@ fn reproduction(job: &Job) -> Markup {
         @match (job.equal, job.repeats.is_some() && job.state == JobState::DONE) {
             (Some(true), _) => p.note { "Equal fingerprints: it reproduces job #" (other) "." },
             (Some(false), _) => p.alert role="alert" { "Different fingerprints: it does not reproduce job #" (other) "." },
-            (None, true) => p.note { "Not compared: jobs of this kind have no fingerprints, such as emulations." },
+            (None, true) => p.note { "Not compared: such jobs have no fingerprints that a second run repeats." },
             (None, false) => {}
         }
         @if job.origin.is_some() {

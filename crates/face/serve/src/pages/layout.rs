@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::assets::tag;
 use crate::guard::Caller;
-use crate::problem::{Finding, Problem, Shown};
+use crate::problem::{Finding, Problem, Shown, add_retry};
 use crate::store::jobs::JobMeasure;
 
 /// Page with a title.
@@ -135,9 +135,7 @@ pub(crate) fn problem_page(problem: &Problem, caller: Option<&Caller>, from: Opt
     };
     let mut response =
         Sheet { status: problem.code(), html: page(caller, &problem.title, &body) }.into_response();
-    if let Some(seconds) = problem.retry_after_s {
-        response.headers_mut().insert("retry-after", seconds.max(1).into());
-    }
+    add_retry(response.headers_mut(), problem.retry_after_s);
     response
 }
 

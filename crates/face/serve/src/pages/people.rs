@@ -41,8 +41,8 @@ pub(super) async fn account(State(app): State<App>, Extension(caller): Extension
             div { dt { "Name" } dd { (caller.user.name) } }
             div { dt { "Level" } dd { (LEVELS[usize::from(caller.user.level).min(3)]) } }
             div { dt { "Jobs that are over" } dd { (count) ", with " (space::shown(used.results)) " of results" } }
-            div { dt { "Files" } dd { (space::shown(used.files)) " of " (space::shown(MAX_OWN)) } }
-            div { dt { "Scenarios with all versions, presets, texts of jobs" } dd { (space::shown(used.texts)) " of " (space::shown(quota::MAX_TEXTS)) } }
+            div { dt { "Files" } dd { (space::mebibytes(used.files)) " of " (space::mebibytes(MAX_OWN)) } }
+            div { dt { "Scenarios with all versions, presets, texts of jobs" } dd { (space::mebibytes(used.texts)) " of " (space::mebibytes(quota::MAX_TEXTS)) } }
             div { dt { "All together" } dd { (space::shown(used.sum())) " of " (space::shown(used.quota)) } }
             @if let Ok(free) = free { div { dt { "Free disk of the server" } dd { (free) } } }
         }

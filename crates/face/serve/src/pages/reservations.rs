@@ -24,7 +24,7 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
             Ok((reservations::after(db, now)?, sites::list(db)?, capacity))
         })
         .await?;
-    let most = api::Limits::of(caller.user.level);
+    let most = app.settings.limits.of(caller.user.level).reservation;
     let can_remove = |owner| access::may_change(&caller.user, owner).is_ok();
     let body = html! {
         h1 { "Reservations" }
@@ -52,8 +52,8 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
         @if caller.user.level >= 1 {
             h2 { "Reserve" }
             p {
-                "At level " (caller.user.level) " a reservation is at most " (most.length) " d long and ends within " (most.ahead)
-                " d; all that are not over have at most " (most.sum) " d together."
+                "At level " (caller.user.level) " a reservation is at most " (api::days(most.length_ms)) " long and ends within " (api::days(most.ahead_ms))
+                "; all that are not over have at most " (api::days(most.sum_ms)) " together."
             }
             form.stack method="post" action="/reservations/add" {
                 label { "From (UTC)" input name="start" type="datetime-local" required; }

@@ -75,7 +75,7 @@ pub(crate) struct Job {
     pub(crate) repeats: Option<i64>,
     /// Set if its fingerprints are those of the job that it repeats.
     ///
-    /// `null` until it is done, and if the two have no fingerprints, as emulations.
+    /// `null` until it is done, and if the two have none to be compared, as emulations.
     pub(crate) equal: Option<bool>,
 }
 
@@ -392,9 +392,9 @@ pub(crate) fn need_sites(db: &Transaction<'_>, id: i64, sites: &[i64]) -> Result
 
 /// Compares the fingerprints of a job with those of the job that it repeats.
 ///
-/// Returns whether they are equal, if both have some.
+/// Returns whether they are equal, if both have some. Those of emulations are of packets in real time, which no second run repeats.
 pub(crate) fn compare(db: &Transaction<'_>, job: &Job) -> Result<Option<bool>> {
-    let Some(other) = job.repeats else { return Ok(None) };
+    let Some(other) = job.repeats.filter(|_| !job.is_emulation()) else { return Ok(None) };
     let (own, other) = (points(db, job.id)?, points(db, other)?);
     let has_some =
         |all: &[(Value, String)]| all.iter().any(|(_, fingerprints)| !fingerprints.trim().is_empty());
