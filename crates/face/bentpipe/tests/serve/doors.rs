@@ -78,20 +78,19 @@ fn wrong_passwords_at_once_are_not_all_tried_and_others_log_in() {
             *codes.entry(guess.join().expect("answered")).or_default() += 1;
         }
     });
-<<<<<<< HEAD
     // Five at once, and on a slow machine one more after waits of 1, 2, 4 s and so on.
     let later = (start.elapsed().as_secs() + 1).ilog2();
     assert!(codes[&401] <= 5 + later && codes[&401] + codes[&429] == 40, "{codes:?}");
-=======
-    // One in a second, should the machine be that slow.
-    assert!(codes[&401] <= 7 && codes[&429] >= 33, "{codes:?}");
-    // The form states the wait too.
+    // The form states the wait too, if it comes within it.
     let headers = [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
     let form = format!("name=ann&password={}", "x".repeat(12));
-    let answer = server.send(&User::default(), ("POST", "/login"), &headers, &form);
-    assert_eq!(answer.status, 429);
-    assert!(answer.header("retry-after").is_some() && answer.body.contains("wrong passwords"), "{answer:?}");
->>>>>>> f421318c4996cd1bea244249d1ac2d3d45ef1f4c
+    until("a form within the wait", || {
+        exhaust(&server, "ann");
+        let answer = server.send(&User::default(), ("POST", "/login"), &headers, &form);
+        let states = answer.header("retry-after").is_some() && answer.body.contains("wrong passwords");
+        assert!(answer.status != 429 || states, "{answer:?}");
+        answer.status == 429
+    });
     assert_eq!(log_in(&server, "bob", PASSWORD, &[]), 200);
 }
 
