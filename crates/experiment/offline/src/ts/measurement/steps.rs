@@ -149,7 +149,7 @@ impl Steps {
             return vec!["the capture has one time for all packets: clock references are used".to_owned()];
         }
         let line = |Step { packet, at_s, by_s, is_pause }: &Step| {
-            let (at, by) = (number(*at_s), number((by_s.abs() * 1e6).round() / 1e6));
+            let (at, by) = (number(*at_s), number(by_s.abs()));
             match (is_pause, *by_s > 0.0) {
                 (true, _) => format!(
                     "in front of TS packet {packet}, at {at} s, times go on by {by} s more than clock references: a \

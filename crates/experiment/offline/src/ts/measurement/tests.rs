@@ -182,7 +182,7 @@ fn intervals_over_a_step_of_the_captures_clock_are_not_judged() {
     };
     for (step_ns, text) in [
         (-3_600_000_000_000, "steps 3600 s back in front of TS packet 2001, at 0.59"),
-        (-500_000_000, "steps 0.5 s back"),
+        (-500_000_000, "steps 0.5000 s back"),
         (3_600_000_000_000, "steps 3600 s forward"),
     ] {
         let stepped = |n: u64| time(n).checked_add_signed(if n > 2000 { step_ns } else { 0 });
@@ -198,7 +198,7 @@ fn intervals_over_a_step_of_the_captures_clock_are_not_judged() {
     // A pause of the sender looks the same, and is judged.
     let (paused, _) = measured(&packets(), |n| Some(time(n) + if n > 2000 { 3_000_000_000 } else { 0 }));
     assert_eq!(errors(&paused, "2.3a"), 1, "{paused:?}");
-    assert!(on_times(&paused)[0].contains("3 s more than clock references"), "{paused:?}");
+    assert!(on_times(&paused)[0].contains("3.000 s more than clock references"), "{paused:?}");
     // A delayed stream catches up.
     let delayed = |n: u64| Some(if n < 1000 { time(n) } else { time(n).max(time(1000) + 700_000_000 + n) });
     let (delayed, _) = measured(&packets(), delayed);
@@ -220,7 +220,7 @@ fn captures_without_times_are_measured_by_clock_references() {
         .for_each(|packet| packet[5] &= !0x10);
     let back = |n: u64| Some(10_000_000_000 + n * 1000 - if n > 2000 { 5_000_000_000 } else { 0 });
     let (found, _) = measured(&plain, back);
-    assert!(on_times(&found)[0].contains("steps 5 s back"), "{found:?}");
+    assert!(on_times(&found)[0].contains("steps 5.000 s back"), "{found:?}");
 }
 
 #[test]
