@@ -231,7 +231,7 @@ fn arrived(archive: &Path) -> Result<Arrived> {
 
 /// Returns what does a task within limits.
 fn child<'a>(settings: &'a Settings, limits: Limits, folder: &'a Path) -> Child<'a> {
-    Child { program: &settings.program, arguments: &["serve", "work"], folder, limits }
+    Child { program: &settings.program, arguments: &["serve", "work"], folder, limits, is_short: false }
 }
 
 fn bytes_of(task: &Task) -> std::result::Result<Vec<u8>, Failure> {
@@ -278,7 +278,7 @@ impl App {
         // A second attempt would find what the first one left.
         let _turn = self.pool.long_turn(user.id).await?;
         let limits = self.settings.limits.of(user.level).request;
-        let answer = self.run(limits, (task, folder)).await;
+        let answer = self.run((limits, false), (task, folder)).await;
         answer.map_err(|failure| refused(failure, user.level))
     }
 
@@ -327,24 +327,25 @@ impl App {
         let short = limits.of_short_work();
         let turn = match turn.is_short() && short != limits {
             false => turn,
-            true => match self.run(short, (task, folder)).await {
+            true => match self.run((short, true), (task, folder)).await {
                 Err(Failure::Excess(Excess::Processor { .. } | Excess::Time { .. })) => {
                     turn.lengthen().await.map_err(Failure::Other)?
                 }
                 done => return done,
             },
         };
-        let done = self.run(limits, (task, folder)).await;
+        let done = self.run((limits, false), (task, folder)).await;
         drop(turn);
         done
     }
 
     async fn run<T: DeserializeOwned>(
         &self,
-        limits: Limits,
+        (limits, is_short): (Limits, bool),
         (task, folder): (&Task, &Path),
     ) -> std::result::Result<T, Failure> {
-        child(&self.settings, limits, folder).run(&self.groups, bytes_of(task)?).await
+        let child = Child { is_short, ..child(&self.settings, limits, folder) };
+        child.run(&self.groups, bytes_of(task)?).await
     }
 
     /// Creates an empty folder in the data folder. It goes when the result is dropped.

@@ -34,12 +34,13 @@ struct State {
     /// Number of turns in places for any work, and in those for short work.
     running: usize,
     running_short: usize,
-    of_user: HashMap<i64, usize>,
     /// Number of turns that were given, and the last one of each user.
     given: u64,
     last: HashMap<i64, u64>,
-    /// Time that the turns of each user took lately.
+    /// Time that the turns of each user took lately, without those that go on.
     used: HashMap<i64, Used>,
+    /// Starts of the turns that go on, by user.
+    starts: HashMap<i64, Vec<Instant>>,
     /// Requests that wait, in the order in which they came.
     waiting: Vec<Waiting>,
 }
@@ -68,15 +69,37 @@ impl Used {
 
 impl State {
     /// Returns the time in seconds that turns of a user took lately.
+    ///
+    /// Those that go on count too.
     fn used(&self, user: i64, now: Instant) -> f64 {
-        self.used.get(&user).map_or(0.0, |used| used.seconds(now))
+        let going = self.starts.get(&user).into_iter().flatten();
+        let going: Duration = going.map(|start| now.saturating_duration_since(*start)).sum();
+        self.used.get(&user).map_or(0.0, |used| used.seconds(now)) + going.as_secs_f64()
+    }
+
+    /// Returns the number of turns of a user.
+    fn turns(&self, user: i64) -> usize {
+        self.starts.get(&user).map_or(0, Vec::len)
+    }
+
+    /// Notes the end of a turn, and its time.
+    fn end(&mut self, user: i64, start: Instant, now: Instant) {
+        if let Some(starts) = self.starts.get_mut(&user) {
+            let place = starts.iter().position(|other| *other == start);
+            place.map(|place| starts.swap_remove(place));
+            if starts.is_empty() {
+                self.starts.remove(&user);
+            }
+        }
+        self.charge(user, now.saturating_duration_since(start), now);
     }
 
     /// Adds the time of a turn to that of a user.
     fn charge(&mut self, user: i64, time: Duration, now: Instant) {
         // Users whose turns are long ago are forgotten.
         self.used.retain(|_, used| used.seconds(now) > 0.01);
-        let seconds = self.used(user, now) + time.as_secs_f64();
+        let before = self.used.get(&user).map_or(0.0, |used| used.seconds(now));
+        let seconds = before + time.as_secs_f64();
         self.used.insert(user, Used { seconds, at: now });
     }
 }
@@ -180,17 +203,17 @@ impl Pool {
 
     /// Sends the free turns to those that wait.
     fn give(self: &Arc<Pool>) {
-        while let Some((Waiting { user, sender, .. }, is_short)) = self.next() {
+        while let Some((Waiting { user, sender, .. }, start, is_short)) = self.next() {
             // One whose request has gone comes back at once, and is given to the next.
-            drop(sender.send(Turn { pool: Arc::clone(self), user, start: Instant::now(), is_short }));
+            drop(sender.send(Turn { pool: Arc::clone(self), user, start, is_short }));
         }
     }
 
-    /// Removes the next in line from the queue. Returns it, and `true` if its place is for short work.
+    /// Removes the next in line from the queue. Returns it with its start, and `true` if its place is for short work.
     ///
     /// Of the users whose turns took as many seconds lately it is one with the fewest, and then the one whose last turn is the longest
     /// ago.
-    fn next(&self) -> Option<(Waiting, bool)> {
+    fn next(&self) -> Option<(Waiting, Instant, bool)> {
         let (mut state, now) = (self.state(), Instant::now());
         let is_any = state.running < self.places.at_once - self.short;
         if !is_any && state.running_short >= self.short {
@@ -198,7 +221,7 @@ impl Pool {
         }
         let of = |(place, waiting): (usize, &Waiting)| {
             let user = waiting.user;
-            let turns = state.of_user.get(&user).copied().unwrap_or(0);
+            let turns = state.turns(user);
             let is_able = turns < self.places.per_user && (is_any || !waiting.is_long);
             // Whole seconds: those of usual pages do not count.
             let used = state.used(user, now) as u64;
@@ -213,8 +236,8 @@ impl Pool {
         state.given += 1;
         let given = state.given;
         state.last.insert(waiting.user, given);
-        *state.of_user.entry(waiting.user).or_default() += 1;
-        Some((waiting, !is_any))
+        state.starts.entry(waiting.user).or_default().push(now);
+        Some((waiting, now, !is_any))
     }
 }
 
@@ -226,12 +249,7 @@ impl Drop for Turn {
                 true => state.running_short -= 1,
                 false => state.running -= 1,
             }
-            state.charge(self.user, now.saturating_duration_since(self.start), now);
-            let left = state.of_user.get(&self.user).copied().unwrap_or(1) - 1;
-            match left {
-                0 => drop(state.of_user.remove(&self.user)),
-                left => drop(state.of_user.insert(self.user, left)),
-            }
+            state.end(self.user, self.start, now);
         }
         self.pool.give();
     }
@@ -320,6 +338,11 @@ mod tests {
         let held = poll(of_one.as_mut()).expect("though its turn was the last").expect("a turn");
         drop(held);
         assert!(poll(of_two.as_mut()).is_some());
+        // A turn that goes on counts.
+        let going = poll(Box::pin(pool.turn(4)).as_mut()).expect("a turn").expect("a turn");
+        let later = going.start + Duration::from_secs(9);
+        assert!((pool.state().used(4, later) - 9.0).abs() < 0.1);
+        drop(going);
         // Time counts half after a while, and is forgotten.
         let mut state = pool.state();
         let later = |times: u32| now + times * HALF_LIFE;

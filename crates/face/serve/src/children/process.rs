@@ -26,6 +26,8 @@ const TOO_LARGE: &str = "(os error 27)";
 const MAX_ERRORS: u64 = 64 << 10;
 /// Lowered priority of children: the server answers others first. Jobs have a lower one.
 const NICENESS: i32 = 10;
+/// Priority of short work, of which others wait for the end.
+const SHORT_NICENESS: i32 = 5;
 /// Seconds between SIGXCPU and SIGKILL of a process over its processor time.
 const GRACE_S: u64 = 2;
 
@@ -142,9 +144,15 @@ pub(crate) struct Child<'a> {
     /// Working folder.
     pub(crate) folder: &'a Path,
     pub(crate) limits: Limits,
+    /// Set for work in a place for short work, which goes before others.
+    pub(crate) is_short: bool,
 }
 
 impl Child<'_> {
+    fn niceness(&self) -> i32 {
+        if self.is_short { SHORT_NICENESS } else { NICENESS }
+    }
+
     /// Returns the command, with little of the server's environment.
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
@@ -169,8 +177,9 @@ impl Child<'_> {
         task: Vec<u8>,
     ) -> std::result::Result<T, Failure> {
         let (command, groups, limits) = (self.command(), groups.clone(), self.limits);
+        let niceness = self.niceness();
         // Threads that serve requests do not wait until it runs.
-        let spawned = tokio::task::spawn_blocking(move || spawn(command, &groups, &limits)).await;
+        let spawned = tokio::task::spawn_blocking(move || spawn(command, &groups, (&limits, niceness))).await;
         let spawned = spawned.map_err(|error| Failure::internal(&error))?;
         let (mut child, group) = spawned.map_err(|error| Failure::internal(&error))?;
         let (mut input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -209,7 +218,7 @@ impl Child<'_> {
             let mut child = self.command().spawn()?;
             if let Some(pid) = pid_of(Some(child.id())) {
                 limit(pid, &self.limits);
-                let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
+                let _ = rustix::process::setpriority_process(Some(pid), self.niceness());
             }
             if let Some(mut input) = child.stdin.take() {
                 let _ = input.write_all(task);
@@ -225,13 +234,13 @@ impl Child<'_> {
 fn spawn(
     command: Command,
     groups: &Groups,
-    limits: &Limits,
+    (limits, niceness): (&Limits, i32),
 ) -> io::Result<(tokio::process::Child, Option<Group>)> {
     let child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
     let Some(pid) = pid_of(child.id()) else { return Ok((child, None)) };
     let group = groups.enclose(WORK, pid, limits);
     limit(pid, limits);
-    let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
+    let _ = rustix::process::setpriority_process(Some(pid), niceness);
     Ok((child, group))
 }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use bentpipe_units::Time;
 use bentpipe_wire::dtn::eid::Eid;
 
-use super::super::echo::is_own;
+use super::super::echo::{ADMINISTRATIVE, is_own};
 use super::super::file::{Neighbour, NodeId, NodeLayer};
 use super::super::local::service;
 use super::super::names::shown;
@@ -36,6 +36,11 @@ pub(super) fn is_proven(peer: &Peer, neighbour: &Neighbour) -> bool {
     peer.connection.proves_node() || peer.connection.proves_host(neighbour.name.as_deref(), address)
 }
 
+/// Returns `true` for a service whose bundles the node answers or drops.
+fn serves_itself(service: u32) -> bool {
+    service != ADMINISTRATIVE && is_own(service)
+}
+
 impl Daemon {
     /// Notes who the peer is.
     pub(super) fn establish(&mut self, id: u64, node: &str, now: Time) {
@@ -43,7 +48,8 @@ impl Daemon {
         let address = peer.address;
         let (eid, mut doubt) = (node.parse::<Eid>(), None);
         let role = match &eid {
-            Ok(eid) if eid.is_at(&self.file.eid) && is_own(service(eid)) => {
+            // One that only sends gives the node's own ID, as nodes do (RFC 9174, section 4.6): it gets no bundle.
+            Ok(eid) if eid.is_at(&self.file.eid) && serves_itself(service(eid)) => {
                 let service = service(eid);
                 peer.connection.session.end(4);
                 let line = format!(
