@@ -6,7 +6,7 @@
 //! What is missing is waited for; a stream that waits with more than 64 MB is reset.
 //!
 //! Data that connections do not take has a bound for all streams together. Beyond it bundles are not acknowledged, so that the node keeps
-//! what follows in its store. All streams have one session with the node, and wait together then. So one that delivers too little of what
+//! what follows in its store. Where all of it waits for missing data they are, one at a time, as the missing data is among what follows. All streams have one session with the node, and wait together then. So one that delivers too little of what
 //! it holds is reset once half of the memory is in use.
 //!
 //! Bundles of guests of the node may state the other proxy as their source. They have a quarter of the streams, which give way to those of
@@ -106,6 +106,8 @@ pub struct Totals {
     pub left_out: u64,
     /// Maximum of the memory of data that connections had not taken.
     pub peak: u64,
+    /// Maximum of the part of it that waited for missing data.
+    pub waited: u64,
 }
 
 /// Header of a bundle.
@@ -147,8 +149,8 @@ struct Stream {
     /// Data for the connection.
     ready: Ready,
     progress: order::Progress,
-    /// Memory that the proxy counts.
-    counted: usize,
+    /// Memory that the proxy counts, and the part of it that waits for missing data.
+    counted: [usize; 2],
     /// Set once the end of this side has been sent.
     is_ended: bool,
     /// Set once the end of the other side has been passed on.
@@ -166,7 +168,7 @@ impl Stream {
             order: Order::default(),
             ready: Ready::default(),
             progress: order::Progress::new(now),
-            counted: 0,
+            counted: [0; 2],
             is_ended: false,
             is_shut: false,
         }
@@ -207,6 +209,8 @@ struct Proxy<'a> {
     most: usize,
     /// Memory of data that connections have not taken.
     held: usize,
+    /// Part of it that waits for missing data.
+    waiting: usize,
     /// Bundles that are taken and not acknowledged.
     unaccepted: usize,
     /// Set once a bundle of the other proxy has come that no guest brought.
@@ -249,6 +253,7 @@ pub fn proxy(
         next: dtn_time() << 16,
         most: open_files::allow(MAX_STREAMS, 1, OTHERS),
         held: 0,
+        waiting: 0,
         unaccepted: 0,
         is_peer_known: false,
         opened_by_guests: (0, Time::ZERO),
@@ -279,7 +284,9 @@ fn listen(at: SocketAddr) -> Result<TcpListener, String> {
 impl Proxy<'_> {
     fn turn(&mut self) -> Result<(), String> {
         let most = self.proxying.memory.get() as usize;
-        self.client.hold(self.held >= most.saturating_add(MAX_FLIGHT));
+        let bound = most.saturating_add(MAX_FLIGHT);
+        // What is missing is read in any case, up to what a stream may wait with.
+        self.client.hold(self.held - self.waiting >= bound || self.held >= bound.saturating_add(MAX_WAITING));
         let is_reading = self.client.pending() < MAX_PENDING;
         let streams = self.streams.values();
         let interests = streams.map(|stream| stream.link.interest_in(is_reading && !stream.is_ended));
@@ -305,15 +312,23 @@ impl Proxy<'_> {
             self.unaccepted -= 1;
             self.client.accept();
         }
+        // No connection takes any of it, so that none of it goes before what is missing has come.
+        if self.unaccepted > 0 && self.held == self.waiting {
+            self.unaccepted -= 1;
+            self.client.accept();
+        }
         Ok(())
     }
 
     /// Counts the memory of a stream again.
     fn count(&mut self, id: u64) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let held = stream.held();
-        self.held = self.held - std::mem::replace(&mut stream.counted, held) + held;
+        let new = [stream.held(), stream.order.held()];
+        let old = std::mem::replace(&mut stream.counted, new);
+        self.held = self.held - old[0] + new[0];
+        self.waiting = self.waiting - old[1] + new[1];
         self.totals.peak = self.totals.peak.max(self.held as u64);
+        self.totals.waited = self.totals.waited.max(self.waiting as u64);
     }
 
     /// Resets stalled streams once half of the memory is in use.
@@ -326,7 +341,7 @@ impl Proxy<'_> {
         }
         self.relieved_at = now + RELIEF_INTERVAL;
         let stalled = self.streams.iter().filter(|(_, stream)| stream.progress.is_stalled(stall, now));
-        let mut stalled: Vec<_> = stalled.map(|(id, stream)| (stream.counted, *id)).collect();
+        let mut stalled: Vec<_> = stalled.map(|(id, stream)| (stream.counted[0], *id)).collect();
         stalled.sort_unstable_by(|one, other| other.cmp(one));
         for (_, id) in stalled.into_iter().take(RELIEVED) {
             self.totals.stalled += 1;
@@ -531,7 +546,8 @@ impl Proxy<'_> {
 
     fn remove(&mut self, id: u64, is_reset: bool) {
         let stream = self.streams.remove(&id);
-        self.held -= stream.as_ref().map_or(0, |stream| stream.counted);
+        let [held, waiting] = stream.as_ref().map_or([0; 2], |stream| stream.counted);
+        (self.held, self.waiting) = (self.held - held, self.waiting - waiting);
         if is_reset {
             stream.iter().for_each(|stream| stream.link.reset());
             self.totals.resets += 1;
