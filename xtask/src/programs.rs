@@ -245,6 +245,11 @@ fn command(program: &Program) -> Command {
     }
     command.env("CARGO_MANIFEST_DIR", &program.folder).current_dir(&program.folder);
     command.env("BENTPIPE_SKIPPED", skipped());
+    if SIDE_BY_SIDE.contains(&&*program.source) {
+        // They wait most of their time: two a processor took two thirds of the time of one, at the same lateness.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env("RUST_TEST_THREADS", (2 * processors).to_string());
+    }
     // Programs under test and their peers are on loopback, whichever proxy leads elsewhere.
     command.env("NO_PROXY", "127.0.0.1,localhost,::1").env("no_proxy", "127.0.0.1,localhost,::1");
     command

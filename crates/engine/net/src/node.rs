@@ -292,10 +292,19 @@ impl Node {
     /// counts.
     ///
     /// Their hop limit is decremented already. What the endpoint sends is routed and never diverted again: a packet that it
-    /// returns unchanged goes on as if there were no diversion.
+    /// returns unchanged goes on as if there were no diversion. [`Node::divert_through`] has stages.
     pub fn divert(&mut self, what: Divert) -> Port {
         let endpoint = self.add_endpoint();
-        self.diverts.get_or_insert_default().add(what, endpoint);
+        self.diverts.get_or_insert_default().add(what, endpoint, None);
+        endpoint
+    }
+
+    /// As [`Node::divert`], for an endpoint that returns each packet at once and in order.
+    ///
+    /// What it returns may meet conditions that were added later, but for those of the same `stage`.
+    pub fn divert_through(&mut self, what: Divert, stage: usize) -> Port {
+        let endpoint = self.add_endpoint();
+        self.diverts.get_or_insert_default().add(what, endpoint, Some(stage));
         endpoint
     }
 
@@ -348,7 +357,7 @@ impl Node {
 }
 
 /// Origin of a packet.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// An endpoint of this node.
     Here,
@@ -369,13 +378,11 @@ impl Node {
         }
         match self.routes.find(destination) {
             Via::Interface(port) => {
-                if origin != Origin::Here {
-                    if !take_hop(&mut packet) {
-                        return self.refuse(packet, Drop::HopLimit, cx);
-                    }
-                    if self.diverts.is_some() {
-                        return self.divert_or_send(packet, Via::Interface(port), origin, cx);
-                    }
+                if origin != Origin::Here && !take_hop(&mut packet) {
+                    return self.refuse(packet, Drop::HopLimit, cx);
+                }
+                if self.diverts.is_some() {
+                    return self.divert_or_send(packet, Via::Interface(port), origin, cx);
                 }
                 self.send_out(packet, port, cx);
             }
@@ -396,7 +403,7 @@ impl Node {
         if origin != Origin::Here && !take_hop(&mut packet) {
             return self.refuse(packet, Drop::HopLimit, cx);
         }
-        if origin != Origin::Here && self.diverts.is_some() && matches!(via, Via::Tunnel(_)) {
+        if self.diverts.is_some() && matches!(via, Via::Tunnel(_)) {
             return self.divert_or_send(packet, via, origin, cx);
         }
         self.send(packet, via, cx);
@@ -406,7 +413,10 @@ impl Node {
     #[cold]
     #[inline(never)]
     fn divert_or_send(&mut self, packet: Packet, via: Via, origin: Origin, cx: &mut Cx<'_>) {
-        let endpoint = self.diverts.as_ref().and_then(|diverts| diverts.find(&packet, (origin, via)));
+        let endpoint = self.diverts.as_mut().and_then(|diverts| match origin {
+            Origin::Here => diverts.find_next(&packet, via),
+            Origin::Elsewhere(_) => diverts.find(&packet, (origin, via)),
+        });
         let Some(endpoint) = endpoint else { return self.send(packet, via, cx) };
         self.counts.diverted += 1;
         cx.emit(endpoint, packet);
@@ -618,6 +628,9 @@ impl Element for Node {
         let is_local = port.0 >= self.interfaces();
         if is_local {
             cx.offer(&mut packet, self.account + 1 + u32::from(port.0 - self.interfaces()));
+            if let Some(diverts) = &mut self.diverts {
+                diverts.comes_from(port);
+            }
             if self.sources.is_some() {
                 self.send_as_source(packet, port, cx);
                 return self.deadline();

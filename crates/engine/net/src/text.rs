@@ -39,6 +39,11 @@ impl Prefix {
         let differing = bits(self.address) ^ bits(address);
         self.address.is_ipv4() == address.is_ipv4() && differing.leading_zeros() >= self.len.into()
     }
+
+    /// Returns `true` if some address has both prefixes.
+    pub fn overlaps(self, other: Prefix) -> bool {
+        self.contains(other.address) || other.contains(self.address)
+    }
 }
 
 impl FromStr for Prefix {
@@ -76,6 +81,11 @@ impl Ports {
     /// Returns `true` if `port` is in the range.
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
+    }
+
+    /// Returns `true` if some port is in both ranges.
+    pub const fn overlaps(self, other: Ports) -> bool {
+        self.first <= other.last && other.first <= self.last
     }
 }
 

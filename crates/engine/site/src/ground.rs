@@ -11,7 +11,7 @@ use bentpipe_wire::ip::Protocol;
 use crate::capture::Artefact;
 use crate::files::{Files, Opened};
 use crate::routes::is_copy;
-use crate::{At, IpVersion, Nodes, Problem, Router, Topology, Way};
+use crate::{At, IpVersion, Nodes, Problem, RoleAt, Router, Topology, Way};
 
 /// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
 pub struct Ground<'g, 'a> {
@@ -20,9 +20,15 @@ pub struct Ground<'g, 'a> {
     nodes: &'g mut Nodes<'a>,
     router: &'g mut Router<'a>,
     node: usize,
+    /// Number of the role among those of the node.
+    number: usize,
     key: &'g str,
     /// Ports of the node by the port of the element.
     joined: Vec<Port>,
+    /// What the role gets of the packets in transit, and keeps from later roles.
+    kept: Vec<Divert>,
+    /// What it gets and passes on.
+    passed: Vec<Divert>,
     artefacts: Vec<Artefact<At>>,
 }
 
@@ -43,9 +49,11 @@ impl<'g, 'a> Ground<'g, 'a> {
         (topology, files): (&'a Topology, &'a dyn Files),
         nodes: &'g mut Nodes<'a>,
         router: &'g mut Router<'a>,
-        (node, key): (usize, &'g str),
+        (node, at): (usize, &'g RoleAt<'_>),
     ) -> Ground<'g, 'a> {
-        Ground { topology, files, nodes, router, node, key, joined: Vec::new(), artefacts: Vec::new() }
+        let (number, key, joined, artefacts) = (at.n, &*at.key, Vec::new(), Vec::new());
+        let (kept, passed) = (Vec::new(), Vec::new());
+        Ground { topology, files, nodes, router, node, number, key, joined, kept, passed, artefacts }
     }
 
     /// Returns the key of the role: "node.edge.role".
@@ -124,9 +132,17 @@ impl<'g, 'a> Ground<'g, 'a> {
         Ok(found)
     }
 
-    /// Diverts the packets in transit that match.
+    /// Diverts the packets in transit that match. Later roles of the node get none of them.
     pub fn divert(&mut self, what: Divert) -> Port {
+        self.kept.push(what);
         let endpoint = self.nodes.node(self.node).divert(what);
+        self.join(endpoint)
+    }
+
+    /// Diverts the packets in transit that match to an element that returns each at once. Later roles of the node get them too.
+    pub fn divert_through(&mut self, what: Divert) -> Port {
+        self.passed.push(what);
+        let endpoint = self.nodes.node(self.node).divert_through(what, self.number);
         self.join(endpoint)
     }
 
@@ -210,8 +226,14 @@ impl<'g, 'a> Ground<'g, 'a> {
         self.artefacts.push(artefact);
     }
 
-    /// Returns the ports of the node by those of the element, and files left.
-    pub(crate) fn into_parts(self) -> (Vec<Port>, Vec<Artefact<At>>) {
-        (self.joined, self.artefacts)
+    /// Returns the ports of the node by those of the element, files left, and what it keeps of the packets in transit.
+    pub(crate) fn into_parts(self) -> (Vec<Port>, Vec<Artefact<At>>, Vec<Divert>) {
+        (self.joined, self.artefacts, self.kept)
+    }
+
+    /// Returns `true` if packets in transit that another role of the node keeps would be this one's.
+    pub(crate) fn comes_behind(&self, kept: &[Divert]) -> bool {
+        let mut own = self.kept.iter().chain(&self.passed);
+        own.any(|own| kept.iter().any(|kept| kept.overlaps(own)))
     }
 }

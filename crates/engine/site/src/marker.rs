@@ -104,7 +104,7 @@ impl RoleKind for Kind {
         let mut rules = Vec::new();
         for (n, rule) in self.rules.iter().enumerate() {
             for what in rule.conditions(ground) {
-                ground.divert(what);
+                ground.divert_through(what);
                 rules.push(n);
             }
         }

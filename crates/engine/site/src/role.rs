@@ -1,5 +1,6 @@
 //! Contract of a role: actions of a node on packets in addition to forwarding.
 
+use bentpipe_net::node::Divert;
 use bentpipe_net::{Element, Port};
 use bentpipe_sim::ElementId;
 use bentpipe_units::Rate;
@@ -109,6 +110,8 @@ struct Planned {
     element: Box<dyn Element>,
     /// Ports of the node by the port of the element.
     joined: Vec<Port>,
+    /// What it keeps of the packets in transit.
+    kept: Vec<Divert>,
     clients: u16,
 }
 
@@ -140,9 +143,16 @@ impl RolePlans {
         plan: impl FnOnce(&mut Ground<'_, 'a>) -> Result<Box<dyn Element>, Problem>,
     ) -> Result<(), Problem> {
         let node = topology.number(at.node);
-        let mut ground = Ground::new((topology, files), nodes, router, (node, &at.key));
+        let mut ground = Ground::new((topology, files), nodes, router, (node, at));
         let element = plan(&mut ground)?;
-        let (joined, artefacts) = ground.into_parts();
+        let mut earlier = self.planned.iter().filter(|other| other.node == node);
+        if let Some(other) = earlier.find(|other| ground.comes_behind(&other.kept)) {
+            let (word, first) = (word, other.handle.word);
+            let problem = format!("role \"{first}\" gets packets in transit that this \"{word}\" would need");
+            let right = "expected the roles at two nodes, or a marker in front of others";
+            return Err(Problem::new(at.key.as_str(), format!("{problem}: {right}")));
+        }
+        let (joined, artefacts, kept) = ground.into_parts();
         self.artefacts.extend(artefacts);
         let twins =
             self.planned.iter().filter(|other| other.node == node && other.handle.word == word).count();
@@ -150,7 +160,7 @@ impl RolePlans {
         let path = format!("node/{}/{word}{number}", at.node);
         let (name, key) = (at.node.to_owned(), at.key.clone());
         let handle = RoleHandle { node: name, n: at.n, word, key, element: (), calls: None };
-        self.planned.push(Planned { node, handle, path, element, joined, clients: 0 });
+        self.planned.push(Planned { node, handle, path, element, joined, kept, clients: 0 });
         Ok(())
     }
 

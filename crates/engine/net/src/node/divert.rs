@@ -1,5 +1,7 @@
 //! Diversion of packets in transit to endpoints of the node.
 
+use std::collections::VecDeque;
+
 use bentpipe_wire::ip::Protocol;
 
 use super::{Origin, Prefix, Via, demux, view};
@@ -24,6 +26,19 @@ pub struct Divert {
 }
 
 impl Divert {
+    /// Returns `true` if some packet may meet both conditions.
+    pub fn overlaps(&self, other: &Divert) -> bool {
+        fn alike<T: Copy>(one: Option<T>, other: Option<T>, may_be: impl Fn(T, T) -> bool) -> bool {
+            one.zip(other).is_none_or(|(one, other)| may_be(one, other))
+        }
+        alike(self.protocol, other.protocol, |one, other| one == other)
+            && alike(self.ports, other.ports, Ports::overlaps)
+            && alike(self.to, other.to, Prefix::overlaps)
+            && alike(self.from, other.from, |one, other| one == other)
+            && alike(self.into, other.into, |one, other| one == other)
+            && alike(self.dscp, other.dscp, |one, other| one == other)
+    }
+
     /// Returns `true` if a packet meets the condition.
     fn matches(&self, packet: &Packet, (origin, via): (Origin, Via)) -> bool {
         let Ok(ip) = view(packet) else { return false };
@@ -44,17 +59,66 @@ impl Divert {
     }
 }
 
+/// Condition, and the endpoint that gets what meets it.
+#[derive(Debug)]
+struct Diverted {
+    what: Divert,
+    endpoint: Port,
+    /// Stage of an endpoint that returns each packet at once, in order.
+    passes: Option<Stage>,
+}
+
+/// Packets on their way through an endpoint that returns them.
+#[derive(Debug)]
+struct Stage {
+    number: usize,
+    /// Where those that it has not returned yet came from.
+    origins: VecDeque<Origin>,
+}
+
 /// Conditions in the order that they are asked, with the endpoints that get what matches.
 #[derive(Debug, Default)]
-pub(super) struct Diverts(Vec<(Divert, Port)>);
+pub(super) struct Diverts {
+    diverted: Vec<Diverted>,
+    /// Stage and origin of the packet that an endpoint has just returned.
+    returned: Option<(usize, Origin)>,
+}
 
 impl Diverts {
-    pub(super) fn add(&mut self, what: Divert, endpoint: Port) {
-        self.0.push((what, endpoint));
+    pub(super) fn add(&mut self, what: Divert, endpoint: Port, stage: Option<usize>) {
+        let passes = stage.map(|number| Stage { number, origins: VecDeque::new() });
+        self.diverted.push(Diverted { what, endpoint, passes });
     }
 
     /// Returns the endpoint of the first condition that a packet meets.
-    pub(super) fn find(&self, packet: &Packet, way: (Origin, Via)) -> Option<Port> {
-        self.0.iter().find(|(what, _)| what.matches(packet, way)).map(|(_, endpoint)| *endpoint)
+    pub(super) fn find(&mut self, packet: &Packet, way: (Origin, Via)) -> Option<Port> {
+        self.find_behind(None, packet, way)
+    }
+
+    /// As [`Diverts::find`], for a packet that an endpoint of an earlier stage has returned.
+    pub(super) fn find_next(&mut self, packet: &Packet, via: Via) -> Option<Port> {
+        let (stage, origin) = self.returned.take()?;
+        self.find_behind(Some(stage), packet, (origin, via))
+    }
+
+    fn find_behind(&mut self, stage: Option<usize>, packet: &Packet, way: (Origin, Via)) -> Option<Port> {
+        let is_of_stage = |diverted: &Diverted| diverted.passes.as_ref().map(|passes| passes.number) == stage;
+        let behind = match stage {
+            Some(_) => self.diverted.iter().rposition(is_of_stage).map_or(0, |last| last + 1),
+            None => 0,
+        };
+        let found = self.diverted[behind..].iter_mut().find(|diverted| diverted.what.matches(packet, way))?;
+        if let Some(passes) = &mut found.passes {
+            passes.origins.push_back(way.0);
+        }
+        Some(found.endpoint)
+    }
+
+    /// Notes that a packet comes from an endpoint.
+    pub(super) fn comes_from(&mut self, endpoint: Port) {
+        let from = self.diverted.iter_mut().find(|diverted| diverted.endpoint == endpoint);
+        self.returned = from
+            .and_then(|from| from.passes.as_mut())
+            .and_then(|passes| Some((passes.number, passes.origins.pop_front()?)));
     }
 }

@@ -287,6 +287,58 @@ fn packets_given_back_go_on_with_one_hop_less_and_are_never_diverted_again() {
 }
 
 #[test]
+fn what_an_endpoint_passes_on_meets_later_conditions_of_other_stages() {
+    let udp = Divert { protocol: Some(Protocol::UDP), ..Divert::default() };
+    let mut node = node();
+    let first = [0, 0].map(|stage| node.divert_through(udp, stage));
+    let from_left = Divert { from: Some(Port(0)), ..Divert::default() };
+    let last = [node.divert_through(from_left, 1), node.divert(from_left)];
+    assert_eq!([first, last], [[Port(3), Port(4)], [Port(5), Port(6)]]);
+    let mut rig = Harness::new(node);
+    // Of one stage the first condition counts; the interface that a packet came from is known to the end.
+    rig.receive(0, 0, udp_packet("10.0.0.9", "20.0.0.9", 5));
+    for passed in [Port(3), Port(5)] {
+        let (_, port, packet) = rig.out.remove(0);
+        assert_eq!(port, passed);
+        rig.receive(0, port.0, packet);
+    }
+    let (_, port, packet) = rig.out.remove(0);
+    assert_eq!(port, Port(6));
+    rig.receive(0, 6, packet);
+    assert_eq!(rig.out.remove(0).1, Port(1), "what an endpoint keeps and sends itself goes on");
+    // Another interface meets the first stage alone.
+    rig.receive(0, 1, udp_packet("20.0.0.9", "10.0.0.9", 5));
+    let (_, port, packet) = rig.out.remove(0);
+    assert_eq!(port, Port(3));
+    rig.receive(0, 3, packet);
+    assert_eq!(rig.out.remove(0).1, Port(0));
+}
+
+#[test]
+fn conditions_overlap_if_a_packet_may_meet_both() {
+    let any = Divert::default;
+    let udp = Divert { protocol: Some(Protocol::UDP), ..any() };
+    let tcp = Divert { protocol: Some(Protocol::TCP), ..any() };
+    let ports = |first, last| Divert { ports: Some(crate::text::Ports::new(first, last)), ..any() };
+    let to = |text| Divert { to: Some(prefix(text)), ..any() };
+    for (one, other, overlap) in [
+        (any(), udp, true),
+        (udp, tcp, false),
+        (udp, ports(1, 9), true),
+        (ports(1, 9), ports(9, 10), true),
+        (ports(1, 8), ports(9, 10), false),
+        (to("10.0.0.0/8"), to("10.1.0.0/16"), true),
+        (to("10.0.0.0/8"), to("11.0.0.0/8"), false),
+        (to("0.0.0.0/0"), to("2001:db8::/32"), false),
+        (Divert { from: Some(Port(0)), ..any() }, Divert { into: Some(Port(0)), ..any() }, true),
+        (Divert { from: Some(Port(0)), ..any() }, Divert { from: Some(Port(1)), ..any() }, false),
+        (Divert { dscp: Some(46), ..any() }, Divert { dscp: Some(0), ..any() }, false),
+    ] {
+        assert_eq!([one.overlaps(&other), other.overlaps(&one)], [overlap; 2], "{one:?} {other:?}");
+    }
+}
+
+#[test]
 fn only_unicast_packets_in_transit_are_diverted() {
     let diverting = || diverting(Divert::default());
     assert_eq!(ports_of(diverting(), 0, udp_packet("10.0.0.9", "10.0.0.1", 9)), [2], "to the node");

@@ -154,6 +154,75 @@ fn what_is_wrong_with_a_role_is_reported_at_its_place() {
     }
 }
 
+/// A router with these roles between a host behind it and a distant one, and a flow of UDP and of TCP between them.
+fn two_roles(roles: &str) -> String {
+    format!(
+        r#"
+title = "roles"
+duration = "10 s"
+node.home = {{}}
+node.edge = {{ kind = "router", role = [{roles}] }}
+node.far = {{}}
+[link.lan]
+between = ["home", "edge"]
+rate = "10 Mbit/s"
+[link.wan]
+between = ["edge", "far"]
+rate = "2 Mbit/s"
+delay = "50 ms"
+[flow.voice]
+from = "home"
+to = "far"
+traffic = {{ kind = "udp", pattern = {{ kind = "constant", interval = "20 ms" }}, payload = "100 B" }}
+[flow.upload]
+from = "home"
+to = "far"
+traffic = {{ kind = "tcp" }}"#
+    )
+}
+
+#[test]
+fn marked_packets_reach_the_roles_behind_the_marker() {
+    let marker = "{ kind = \"marker\", rules = [{ mark = 10 }] }";
+    let nat = "{ kind = \"nat\", inside = [\"lan\"] }";
+    let counts = |roles: &str, name: &str| {
+        let mut built = built(&two_roles(roles));
+        built.network.run_until(at(10));
+        let delivered: u64 = (0..2)
+            .map(|flow| built.flows[flow].receivers[0])
+            .map(|receiver| match built.network.element::<Sink>(receiver) {
+                Some(sink) => sink.flows().iter().map(|flow| flow.packets).sum(),
+                None => 0,
+            })
+            .sum();
+        let role = built.roles.iter().find(|role| role.word == name).expect("a role").element;
+        let mut counts = Counts::default();
+        built.network.observe(role, &mut counts);
+        (delivered, counts.0)
+    };
+    let of = |counts: &[(&str, u64)], name| counts.iter().find(|(metric, _)| *metric == name).map(|of| of.1);
+    let (delivered, marked) = counts(&format!("{marker}, {nat}"), "marker");
+    assert!(delivered > 400 && of(&marked, "changed").is_some_and(|changed| changed > 1000), "{marked:?}");
+    let (_, translated) = counts(&format!("{marker}, {nat}"), "nat");
+    assert!(translated.iter().any(|(_, packets)| *packets > 1000), "{translated:?}");
+}
+
+#[test]
+fn a_role_behind_one_that_keeps_its_packets_is_refused() {
+    let marker = |rule: &str| format!("{{ kind = \"marker\", rules = [{{ {rule} mark = 10 }}] }}");
+    let (nat, pep) = ("{ kind = \"nat\", inside = [\"lan\"] }", "{ kind = \"pep\", link = \"wan\" }");
+    for roles in [
+        format!("{nat}, {}", marker("")),
+        format!("{nat}, {pep}"),
+        format!("{pep}, {}", marker("protocol = \"tcp\",")),
+    ] {
+        let said = refused(&two_roles(&roles));
+        assert!(said.contains("node.edge.role.1: role ") && said.contains("at two nodes"), "{said}");
+    }
+    built(&two_roles(&format!("{pep}, {}", marker("protocol = \"udp\","))));
+    built(&two_roles(&format!("{}, {pep}", marker(""))));
+}
+
 #[test]
 fn a_query_is_checked_with_the_tables_of_its_field() {
     let check = |table: &str, query: &str| {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::client::{PASSWORD, SCENARIO, initialised};
 
 /// Time in which what is waited for comes, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Scenario whose hosts are on other machines.
 const GEO: &str = include_str!("../../../../../scenarios/geo.toml");
