@@ -61,6 +61,11 @@ pub trait Element: Send {
         None
     }
 
+    /// Returns `true` if its own packets come from outside the network. Default: they do not.
+    fn leads_outside(&self) -> bool {
+        false
+    }
+
     /// Returns the name of the account of its own packets, behind its path. Default: none, its path alone.
     fn own_account(&self) -> Option<&'static str> {
         None
@@ -353,6 +358,13 @@ impl<'a> Cx<'a> {
     /// Returns the number of a packet's account; zero without one.
     pub(crate) fn account_of(&self, packet: &Packet) -> u32 {
         self.outbox.accounts.account_of(packet.account())
+    }
+
+    /// Returns `true` if a packet comes from outside the network.
+    ///
+    /// Another machine may have the other half of it.
+    pub(crate) fn is_from_outside(&self, packet: &Packet) -> bool {
+        self.outbox.accounts.is_outside(self.account_of(packet))
     }
 
     /// Drops a packet that was delivered to this endpoint, which does not take it.

@@ -117,6 +117,10 @@ impl Element for ExternalPort {
         Some(0..0)
     }
 
+    fn leads_outside(&self) -> bool {
+        true
+    }
+
     fn observe(&mut self, _: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::PACKETS_ENTERED, self.entered.packets);
         observer.counter(&metrics::BYTES_ENTERED, self.entered.bytes);

@@ -283,7 +283,10 @@ impl Node {
         self.demux.bind_account(number, endpoint);
     }
 
-    /// Binds an endpoint to all packets that no other endpoint is bound to.
+    /// Binds an endpoint to the rest of what comes from outside the network.
+    ///
+    /// No other endpoint is bound to it.
+    /// Those of this network have their own endpoints: a ping's request is the node's, next to any replay.
     pub fn bind_rest(&mut self, endpoint: Port) {
         self.demux.bind_rest(endpoint);
     }
@@ -299,9 +302,9 @@ impl Node {
         endpoint
     }
 
-    /// As [`Node::divert`], for an endpoint that returns each packet at once and in order.
+    /// Adds an endpoint that gets packets in transit and returns each at once, in order.
     ///
-    /// What it returns may meet conditions that were added later, but for those of the same `stage`.
+    /// It is one of [`Node::divert`]. What it returns may meet conditions that were added later, but for those of the same `stage`.
     pub fn divert_through(&mut self, what: Divert, stage: usize) -> Port {
         let endpoint = self.add_endpoint();
         self.diverts.get_or_insert_default().add(what, endpoint, Some(stage));
@@ -471,10 +474,20 @@ impl Node {
             Ok(Target::Tunnelled(ends)) => self.unwrap(packet, ends, cx),
             Ok(Target::Service(service, from)) => match self.demux.find(service, from, || source(&packet)) {
                 Some(endpoint) => self.hand_over(packet, endpoint, cx),
+                None if self.demux.has_rest() && cx.is_from_outside(&packet) => self.hand_to_rest(packet, cx),
                 None if service.is_icmp() => self.receive_icmp(packet, cx),
                 None => self.refuse(packet, Drop::NoListener, cx),
             },
             Err(cause) => self.refuse(packet, cause, cx),
+        }
+    }
+
+    /// Delivers a packet to the endpoint of the rest.
+    #[cold]
+    fn hand_to_rest(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        match self.demux.rest() {
+            Some(endpoint) => self.hand_over(packet, endpoint, cx),
+            None => self.refuse(packet, Drop::NoListener, cx),
         }
     }
 

@@ -13,8 +13,8 @@ use super::outcome;
 use super::results_folder::{Run, manifest, read_json};
 use super::stats::Estimate;
 use super::{
-    Declaration, Frame, FrameColumn, Measure, Outcome, Series, SeriesError, account_total, counted_with,
-    read_series,
+    Declaration, Frame, FrameColumn, Measure, Outcome, Series, SeriesError, Subject, account_total,
+    counted_with, read_series,
 };
 
 /// Runs of one point.
@@ -167,7 +167,14 @@ pub struct Comparison {
     pub warm_up: [Span; 2],
     /// Numbers of seeds: of the first, of the second, and common to both.
     pub seeds: [usize; 3],
+    /// Names that only the first or only the second has.
+    ///
+    /// They are of flows and other things, or of measures of common ones.
+    pub alone: [Vec<String>; 2],
 }
+
+/// Most names of a note.
+const MAX_NAMES: usize = 20;
 
 impl Comparison {
     /// Returns the differences between two variants, without measures that mean something else in each.
@@ -185,7 +192,8 @@ impl Comparison {
             .map(|variant| variant.runs.values().map(|outcome| outcome.warm_up).max().unwrap_or_default());
         let common = first.runs.keys().filter(|seed| second.runs.contains_key(*seed)).count();
         let seeds = [first.runs.len(), second.runs.len(), common];
-        Comparison { differences, definitions, changed, warm_up, seeds }
+        let alone = alone(first, second);
+        Comparison { differences, definitions, changed, warm_up, seeds, alone }
     }
 
     /// Keeps the measures whose names contain `text`. An empty text leaves out accounts that are equal.
@@ -198,6 +206,7 @@ impl Comparison {
             text => difference.name.contains(text),
         });
         self.changed.retain(|name| name.contains(text));
+        self.alone.iter_mut().for_each(|names| names.retain(|name| name.contains(text)));
         match (self.differences.is_empty(), self.note()) {
             (true, Some(note)) => Err(format!("{note}; run both with this version")),
             (true, None) => Err(format!("no common measure has \"{text}\" in its name")),
@@ -227,6 +236,18 @@ impl Comparison {
         (!is_none).then(|| format!("measures leave out {left_out}; accounts of packets are of the whole run"))
     }
 
+    /// Returns a note on what only one of both has.
+    pub fn alone(&self) -> Option<String> {
+        let part = |(which, names): (&str, &Vec<String>)| {
+            let shown = names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = names.len().saturating_sub(MAX_NAMES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            (!names.is_empty()).then(|| format!("only the {which} has {shown}{more}"))
+        };
+        let parts: Vec<String> = ["first", "second"].into_iter().zip(&self.alone).filter_map(part).collect();
+        (!parts.is_empty()).then(|| format!("not compared: {}", parts.join("; ")))
+    }
+
     /// Returns a note on measures that are left out.
     pub fn note(&self) -> Option<String> {
         let [first, second] = self.definitions;
@@ -236,6 +257,24 @@ impl Comparison {
         };
         (!self.changed.is_empty()).then(note)
     }
+}
+
+/// Returns what only one of two variants has.
+///
+/// That is its things, and its measures of things that both have.
+fn alone(first: &Variant, second: &Variant) -> [Vec<String>; 2] {
+    let [mut own, mut others] = [first, second].map(|variant| values(variant.runs.values()));
+    add_zeros(&mut own, &others);
+    add_zeros(&mut others, &own);
+    let thing = |name: &str| Subject::of_name(name).map(|(subject, _)| subject.to_string());
+    let only = |of: &Values, other: &Values| {
+        let known: HashSet<String> = other.keys().filter_map(|name| thing(name)).collect();
+        let names = of.keys().filter(|name| !other.contains_key(*name));
+        let named =
+            names.map(|name| thing(name).filter(|thing| !known.contains(thing)).unwrap_or(name.clone()));
+        named.collect::<IndexSet<String>>().into_iter().collect()
+    };
+    [only(&own, &others), only(&others, &own)]
 }
 
 /// Returns the differences of all measures that both have.
@@ -353,6 +392,31 @@ mod tests {
         }
         let asked = Comparison::of(&whole, &lossy).about("sent-packets").expect("it is there");
         assert_eq!((asked.differences.len(), asked.intervals()), (1, None));
+    }
+
+    #[test]
+    fn what_only_one_has_is_named() {
+        let mut first = variant(&[(1, 10.0)]);
+        let second = variant(&[(1, 20.0)]);
+        let more = ["flow.a.completion", "flow.a.3.goodput", "flow.b.goodput", "flow.b.rtt", "fairness"];
+        let measures = &mut first.runs.values_mut().next().expect("a run").measures;
+        measures.extend(more.into_iter().filter_map(|name| Measure::new(name, "s", 1.0)));
+        let named = "flow.a.completion, flow.a.3, flow.b, fairness";
+        let note = |comparison: Comparison| comparison.alone();
+        assert_eq!(
+            note(Comparison::of(&first, &second)),
+            Some(format!("not compared: only the first has {named}"))
+        );
+        assert_eq!(
+            note(Comparison::of(&second, &first)),
+            Some(format!("not compared: only the second has {named}"))
+        );
+        assert_eq!(note(Comparison::of(&first, &first)), None);
+        let about = Comparison::of(&first, &second).about("flow.a").expect("measures");
+        assert_eq!(
+            note(about),
+            Some("not compared: only the first has flow.a.completion, flow.a.3".to_owned())
+        );
     }
 
     #[test]

@@ -185,7 +185,9 @@ impl Network {
         let (fingerprint, work) = (Fingerprint::EMPTY, EngineCounters::default());
         let agenda = enter_all(&mut slots, components);
         let senders = open_accounts(&mut slots);
-        let outbox = Outbox::new(Accounts::up_to(senders.len() as u32));
+        let mut accounts = Accounts::up_to(senders.len() as u32);
+        accounts.set_outside(outside(&slots, &senders));
+        let outbox = Outbox::new(accounts);
         Network {
             slots,
             paths,
@@ -637,6 +639,15 @@ fn open_accounts(slots: &mut [Slot]) -> Vec<Sender> {
         }
     }
     senders
+}
+
+/// Returns the accounts of packets that come from outside.
+fn outside(slots: &[Slot], senders: &[Sender]) -> Vec<u32> {
+    let is_outside = |sender: &Sender| match sender {
+        Sender::Own(id, _) => slots[id.0 as usize].element.leads_outside(),
+        Sender::Input(..) | Sender::Answers(..) => false,
+    };
+    (1..).zip(senders).filter(|(_, sender)| is_outside(sender)).map(|(number, _)| number).collect()
 }
 
 /// Enters the deadlines of all elements into these components.

@@ -151,6 +151,19 @@ pub trait Cost {
         None
     }
 
+    /// Returns the time of a packet to a group as a multiple of another's. Default: 1.
+    fn to_group(&self, _len: usize) -> f64 {
+        1.0
+    }
+
+    /// Returns the part of a flow's packets that its filter drops.
+    ///
+    /// `None` stands for a part that is not known.
+    /// `sample` returns packets of the flow, if they are known. Default: none are dropped.
+    fn dropped(&self, _sample: &dyn Fn() -> Option<Sample>) -> Option<f64> {
+        Some(0.0)
+    }
+
     /// Returns the time that a packet takes on a medium which both directions share.
     fn airtime(&self, _len: usize) -> Option<Airtime> {
         None

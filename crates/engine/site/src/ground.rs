@@ -11,7 +11,7 @@ use bentpipe_wire::ip::Protocol;
 use crate::capture::Artefact;
 use crate::files::{Files, Opened};
 use crate::routes::is_copy;
-use crate::{At, IpVersion, Nodes, Problem, RoleAt, Router, Topology, Way};
+use crate::{At, IpVersion, Nodes, Problem, Router, Topology, Way};
 
 /// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
 pub struct Ground<'g, 'a> {
@@ -25,9 +25,9 @@ pub struct Ground<'g, 'a> {
     key: &'g str,
     /// Ports of the node by the port of the element.
     joined: Vec<Port>,
-    /// What the role gets of the packets in transit, and keeps from later roles.
+    /// Conditions on packets in transit that it keeps from later roles.
     kept: Vec<Divert>,
-    /// What it gets and passes on.
+    /// Conditions on those that it passes on.
     passed: Vec<Divert>,
     artefacts: Vec<Artefact<At>>,
 }
@@ -44,14 +44,14 @@ pub struct Behind {
 }
 
 impl<'g, 'a> Ground<'g, 'a> {
-    /// Creates the ground of the role at `key` of a node.
+    /// Creates the ground of the role of a number at `key` of a node.
     pub fn new(
         (topology, files): (&'a Topology, &'a dyn Files),
         nodes: &'g mut Nodes<'a>,
         router: &'g mut Router<'a>,
-        (node, at): (usize, &'g RoleAt<'_>),
+        (node, number, key): (usize, usize, &'g str),
     ) -> Ground<'g, 'a> {
-        let (number, key, joined, artefacts) = (at.n, &*at.key, Vec::new(), Vec::new());
+        let (joined, artefacts) = (Vec::new(), Vec::new());
         let (kept, passed) = (Vec::new(), Vec::new());
         Ground { topology, files, nodes, router, node, number, key, joined, kept, passed, artefacts }
     }
@@ -226,12 +226,12 @@ impl<'g, 'a> Ground<'g, 'a> {
         self.artefacts.push(artefact);
     }
 
-    /// Returns the ports of the node by those of the element, files left, and what it keeps of the packets in transit.
+    /// Returns its ports of the node, its files, and its conditions on packets in transit.
     pub(crate) fn into_parts(self) -> (Vec<Port>, Vec<Artefact<At>>, Vec<Divert>) {
         (self.joined, self.artefacts, self.kept)
     }
 
-    /// Returns `true` if packets in transit that another role of the node keeps would be this one's.
+    /// Returns `true` if another role keeps packets in transit that this one needs.
     pub(crate) fn comes_behind(&self, kept: &[Divert]) -> bool {
         let mut own = self.kept.iter().chain(&self.passed);
         own.any(|own| kept.iter().any(|kept| kept.overlaps(own)))

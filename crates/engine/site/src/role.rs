@@ -110,7 +110,7 @@ struct Planned {
     element: Box<dyn Element>,
     /// Ports of the node by the port of the element.
     joined: Vec<Port>,
-    /// What it keeps of the packets in transit.
+    /// Conditions on packets in transit that it keeps.
     kept: Vec<Divert>,
     clients: u16,
 }
@@ -143,7 +143,7 @@ impl RolePlans {
         plan: impl FnOnce(&mut Ground<'_, 'a>) -> Result<Box<dyn Element>, Problem>,
     ) -> Result<(), Problem> {
         let node = topology.number(at.node);
-        let mut ground = Ground::new((topology, files), nodes, router, (node, at));
+        let mut ground = Ground::new((topology, files), nodes, router, (node, at.n, &at.key));
         let element = plan(&mut ground)?;
         let mut earlier = self.planned.iter().filter(|other| other.node == node);
         if let Some(other) = earlier.find(|other| ground.comes_behind(&other.kept)) {

@@ -20,6 +20,7 @@ mod fragments;
 mod group;
 mod kept;
 mod loss;
+mod marks;
 mod medium;
 mod notes;
 mod path;
@@ -436,6 +437,8 @@ fn paths(
             let load = Load { cuts: load.cuts && !(is_whole && load.window.is_none()), mtu, ..load };
             let mut path = Path::new(topology, router, name, load)?;
             path.compress(media, flow, |link| flows_on(scenario, &scenario.link[link], n));
+            path.dscps = marks::of(scenario, flow, &path);
+            path.filter(media, flow);
             path.blocked = barrier::find(scenario, flow, &path);
             path.stops = stops(scenario, flow, &path.nodes);
             let layer = layer(scenario, flow);
@@ -473,15 +476,16 @@ fn recorded(scenario: &Scenario, access: Option<&Access>) -> HashMap<usize, Reco
 /// Returns a note on each flow that sends another part of its file than all.
 pub fn file_notes(scenario: &Scenario, access: &Access) -> Vec<String> {
     let recorded = recorded(scenario, Some(access));
-    let note = |(n, name): (usize, &String)| {
+    let note = |(n, (name, flow)): (usize, (&String, &Flow))| {
         let file = recorded.get(&n)?;
         let (sent, (all, ..)) = (file.packets, file.of);
-        let is_longer =
-            (sent < all).then(|| format!("{sent} of its {all} packets are sent: the run ends before"));
+        let is_stopped = flow.stop.is_some_and(|stop| stop < scenario.duration);
+        let end = if is_stopped { "its stop comes" } else { "the run ends" };
+        let is_longer = (sent < all).then(|| format!("{sent} of its {all} packets are sent: {end} before"));
         let note: Vec<&str> = file.note.iter().chain(&is_longer).map(String::as_str).collect();
         (!note.is_empty()).then(|| format!("flow.{name}: its file: {}", note.join("; ")))
     };
-    scenario.flow.keys().enumerate().filter_map(note).collect()
+    scenario.flow.iter().enumerate().filter_map(note).collect()
 }
 
 /// Returns the nodes that a flow goes to.

@@ -25,5 +25,6 @@ mod refusals;
 mod replays;
 mod scenarios;
 mod transfers;
+mod treated;
 mod wifi;
 mod wimax;

@@ -129,3 +129,50 @@ fn a_duplicate_of_a_replayed_packet_completes_nothing() {
     }
     assert!((1.8..1.95).contains(&once.value("flow.f.completion")), "{}", once.value("flow.f.completion"));
 }
+
+/// What other flows of the network send to its nodes is theirs, pings in both directions among them.
+#[test]
+fn a_replay_gets_no_packet_of_another_flow() {
+    let packets: Vec<(u32, Vec<u8>)> = (0..10).map(|n| (200 * n, between(1, 2, &[3; 100]))).collect();
+    let folder = Folder::new();
+    capture(&folder, &packets);
+    let ping = |name: &str, from: &str, to: &str| {
+        format!(
+            "[flow.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\ntraffic = {{ kind = \"ping\", interval = \"500 ms\" }}\n"
+        )
+    };
+    for more in ["", ", direction = \"both\""] {
+        let flows = [replay("f", ["a", "b"], more), ping("there", "a", "b"), ping("back", "b", "a")].concat();
+        let run = Run::with_files(&folder.write("replay.toml", star(&flows)));
+        run.check("replay and pings");
+        for flow in ["there", "back"] {
+            assert_eq!(
+                run.value(&format!("flow.{flow}.loss")),
+                0.0,
+                "{flow}: {}",
+                run.line(&format!("flow.{flow}"))
+            );
+            assert_eq!(run.units(&format!("flow.{flow}"), UnitColumn::Dropped, ""), 0, "{flow}");
+        }
+        assert_eq!(run.units("flow.f", UnitColumn::Delivered, ""), 10);
+        assert!(run.value("flow.f.completion") < 2.0, "{}", run.value("flow.f.completion"));
+    }
+}
+
+/// A note on a file says what ends it: the flow's stop, or the run.
+#[test]
+fn a_file_that_is_cut_is_noted_with_what_cuts_it() {
+    let packets: Vec<(u32, Vec<u8>)> = (0..100).map(|n| (200 * n, between(1, 2, &[3; 100]))).collect();
+    let folder = Folder::new();
+    capture(&folder, &packets);
+    let notes = |more: &str| {
+        let text = star(&replay("f", ["a", "b"], "").replace("to = \"b\"", &format!("to = \"b\"{more}")));
+        let document = bentpipe_paths::document(&folder.write("replay.toml", text)).expect("TOML");
+        let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+        bentpipe_lab::budget::file_notes(&scenario, document.access())
+    };
+    let of =
+        |end: &str, sent: u32| format!("flow.f: its file: {sent} of its 100 packets are sent: {end} before");
+    assert_eq!(notes(""), [of("the run ends", 50)]);
+    assert_eq!(notes("\nstop = \"5 s\""), [of("its stop comes", 25)]);
+}

@@ -19,6 +19,7 @@ pub fn comparison_page(first: &Variant, second: &Variant, comparison: &Compariso
         comparison
             .note()
             .into_iter()
+            .chain(comparison.alone())
             .chain(comparison.intervals())
             .chain(comparison.common_seeds())
             .map(Block::Paragraph),

@@ -387,7 +387,9 @@ pub fn difference_table(differences: &[Difference]) -> Table {
     let row = |difference: &Difference| {
         let Difference { name, unit, first, second, paired, runs } = difference;
         let paired_text = paired.map(|paired| compared(&paired, unit, runs[0])).unwrap_or_default();
-        let share = paired.filter(|_| first.mean != 0.0).map(|paired| paired.mean / first.mean);
+        // A share of what is shown as zero, such as the rounding of an equal delay, says nothing.
+        let is_zero = !quantity(first.mean, None, unit).contains(|digit: char| ('1'..='9').contains(&digit));
+        let share = paired.filter(|_| !is_zero).map(|paired| paired.mean / first.mean);
         let share = share.map(|share| quantity(share, None, "ratio")).unwrap_or_default();
         let cells = [compared(first, unit, runs[0]), compared(second, unit, runs[1]), paired_text, share];
         let mut row = vec![Cell::Text(name.clone())];

@@ -115,7 +115,7 @@ fn compare(
         }
         _ => show::out(&format.of(&difference_table(&comparison.differences))),
     }
-    let notes = [comparison.note(), comparison.intervals(), comparison.common_seeds()];
+    let notes = [comparison.note(), comparison.alone(), comparison.intervals(), comparison.common_seeds()];
     notes.iter().flatten().for_each(|note| show::note(note));
     if let Some(path) = page {
         comparison_page(&first, &second, &comparison).write(path).map_err(Failure::bad)?;

@@ -136,7 +136,7 @@ impl Results {
 
     /// Returns differences to a point of other results, seed by seed.
     ///
-    /// With them a note on measures that are left out.
+    /// With them notes on measures that are left out, and on what only one of both has.
     fn _compare(
         &self,
         py: Python<'_>,
@@ -148,7 +148,9 @@ impl Results {
         let both = py.detach(|| Ok((read(self, point)?, read(other, of_other)?)));
         let (first, second) = both.map_err(|error: String| PyOSError::new_err(error))?;
         let comparison = Comparison::of(&first, &second).about("").map_err(PyValueError::new_err)?;
-        Ok((difference_frame(&comparison.differences).into(), comparison.note()))
+        let notes: Vec<String> = [comparison.note(), comparison.alone()].into_iter().flatten().collect();
+        let notes = (!notes.is_empty()).then(|| notes.join("; "));
+        Ok((difference_frame(&comparison.differences).into(), notes))
     }
 
     /// Returns the tables of flows and links of a point: titles and cells.

@@ -3,10 +3,14 @@
 use bentpipe_net::InvalidConfig;
 use bentpipe_net::text::{Ports, Prefix, Transport};
 use bentpipe_rohc::{Profile, Profiles};
+use bentpipe_site::Sample;
 use bentpipe_units::Bytes;
 use bentpipe_wire::ip::{self, Protocol, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Packets of a flow that are looked at before a run.
+const SAMPLED: usize = 1000;
 
 /// Action of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -158,6 +162,11 @@ impl Rule {
             && (!self.looks_inside() || packet.is_some_and(|packet| self.matches_headers(packet)))
     }
 
+    /// Returns `true` if it asks for addresses, of which samples have examples.
+    fn looks_at_addresses(&self) -> bool {
+        self.src.is_some() || self.dst.is_some()
+    }
+
     fn looks_inside(&self) -> bool {
         self.src.is_some() || self.dst.is_some() || self.dscp.is_some() || self.looks_at_transport()
     }
@@ -237,5 +246,26 @@ impl Filter {
             profiles: if rule.profiles.is_empty() { Profiles::ALL } else { profiles(&rule.profiles) },
             cid: rule.cid,
         })
+    }
+
+    /// Returns the part of a flow's packets that it drops.
+    ///
+    /// `None` stands for a part that is not known before a run. `sample` returns packets of the flow, if they are known. Their addresses are examples.
+    pub(super) fn dropped(&self, sample: &dyn Fn() -> Option<Sample>) -> Option<f64> {
+        let Some(last) = self.rules.iter().rposition(|rule| rule.action == Action::Drop) else {
+            return Some(0.0);
+        };
+        if self.rules[..=last].iter().any(Rule::looks_at_addresses) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        let (mut all, mut dropped) = (0_u32, 0_u32);
+        for (_, packet) in sample()?.take(SAMPLED) {
+            bytes.clear();
+            packet.write_to(&mut bytes);
+            all += 1;
+            dropped += u32::from(self.judge(&bytes, 0).action == Action::Drop);
+        }
+        (all > 0).then(|| f64::from(dropped) / f64::from(all))
     }
 }

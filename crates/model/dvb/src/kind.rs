@@ -370,6 +370,10 @@ impl Cost for StreamCost {
         compressed::compressed(&self.stream, flows, sample)
     }
 
+    fn dropped(&self, sample: &dyn Fn() -> Option<Sample>) -> Option<f64> {
+        self.stream.filter.dropped(sample)
+    }
+
     fn shared(&self) -> Option<&str> {
         Some(&self.multiplex)
     }

@@ -109,6 +109,13 @@ impl Config {
         let rts = self.rts.is_some_and(|threshold| packet_len as u64 >= threshold.get());
         Exchange::of(self.standard, self.preamble, self.data_rate(), packet_len, rts)
     }
+
+    /// Returns the exchange that carries an IP packet to a group.
+    ///
+    /// It is at the lowest rate, without an ACK.
+    pub fn exchange_to_group(&self, packet_len: usize) -> Exchange {
+        Exchange::to_group(self.standard, self.preamble, packet_len)
+    }
 }
 
 /// Direction of a link in a BSS. Packets enter and leave at its port.

@@ -48,6 +48,8 @@ pub struct Accounts {
     followed: Option<Box<Followed>>,
     /// Parts of books whose packets are counted apart, by number from [`APART`].
     apart: Vec<Apart>,
+    /// Accounts of packets that come from outside the network.
+    outside: Vec<u32>,
 }
 
 /// First number of the parts of books that are counted apart. Packets that are followed have lower ones.
@@ -323,6 +325,16 @@ impl Accounts {
             let apart = part.and_then(|part| self.apart.get_mut(part as usize));
             apart.into_iter().for_each(|apart| apart.tally.enter(entry, count));
         }
+    }
+
+    /// Sets the accounts whose packets come from outside the network.
+    pub fn set_outside(&mut self, accounts: Vec<u32>) {
+        self.outside = accounts;
+    }
+
+    /// Returns `true` if packets of an account come from outside. So do those without one.
+    pub(crate) fn is_outside(&self, account: u32) -> bool {
+        account == 0 || self.outside.contains(&account)
     }
 
     /// Returns the number of the account of an entry; zero without one.

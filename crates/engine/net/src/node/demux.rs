@@ -77,6 +77,11 @@ impl Demux {
         self.accounts.iter().find(|(number, _)| number.is(account)).map(|(_, endpoint)| *endpoint)
     }
 
+    /// Returns the endpoint of what no other endpoint is bound to.
+    pub(super) fn rest(&self) -> Option<Port> {
+        self.rest
+    }
+
     pub(super) fn bind_rest(&mut self, endpoint: Port) {
         self.rest = Some(endpoint);
     }
@@ -94,8 +99,7 @@ impl Demux {
         of_row.map(|(.., endpoint)| *endpoint)
     }
 
-    /// Returns the endpoint of packets from a port of `source`. It is the connection's, else the port's, else the one
-    /// for the rest.
+    /// Returns the endpoint of packets from a port of `source`. It is the connection's, else the port's.
     #[inline]
     pub(super) fn find(&self, service: Service, from: u16, source: impl FnOnce() -> Key) -> Option<Port> {
         if !self.connections.is_empty() {
@@ -104,7 +108,7 @@ impl Demux {
                 return found.copied();
             }
         }
-        self.find_service(service).or(self.rest)
+        self.find_service(service)
     }
 }
 

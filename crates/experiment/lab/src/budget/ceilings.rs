@@ -61,6 +61,12 @@ impl Ceilings {
         (0..=count).filter(is_held).collect()
     }
 
+    /// Returns `true` if a class of a direction has a ceiling at some time.
+    pub(super) fn has_any(&self, at: (usize, Way)) -> bool {
+        let has = |classes: &ClassesConfig| classes.class.iter().any(|class| class.ceil.is_some());
+        self.all(at).iter().any(|(_, classes)| has(classes))
+    }
+
     /// Returns the ceiling of the file in bit/s, or no bound.
     pub(super) fn in_file(&self, at: (usize, Way), class: ClassOf) -> f64 {
         let first = self.all(at).first().and_then(|(_, classes)| ceiling(classes, class));

@@ -24,7 +24,7 @@ pub(super) struct Media<'a> {
     tables: Rc<Tables>,
     /// Mean delay that the channel of each direction adds. A table's is a sum over all its numbers.
     channel_delays: Vec<Span>,
-    /// Ceilings of classes over the run. None where a node writes DSCPs.
+    /// Ceilings of classes over the run. None where an event changes the DSCPs that a node writes.
     pub(super) ceilings: Rc<Ceilings>,
     /// Set if a node writes DSCPs.
     marks: bool,
@@ -38,12 +38,13 @@ pub(super) type Costs = Vec<Box<dyn Cost>>;
 
 impl<'a> Media<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Result<Media<'a>, Problem> {
-        // Events may change a node's roles.
+        let has_marker = |role: &NodeRoles| role.all().iter().any(|role| matches!(role, Role::Marker(_)));
         let later = moments(scenario).flat_map(|moment| &moment.difference.node).map(|(_, node)| node);
-        let roles = scenario.node.values().chain(later).filter_map(|node| node.role.as_ref());
-        let marks = roles.flat_map(NodeRoles::all).any(|role| matches!(role, Role::Marker(_)));
+        let is_changed = later.filter_map(|node| node.role.as_ref()).any(has_marker);
+        let marks =
+            is_changed || scenario.node.values().filter_map(|node| node.role.as_ref()).any(has_marker);
         let mut media = Media::of(scenario, (Rc::default(), marks))?;
-        if !marks {
+        if !is_changed {
             media.ceilings = Rc::new(Ceilings::new(scenario, &media.layout));
         }
         Ok(media)

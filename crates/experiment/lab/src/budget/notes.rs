@@ -15,7 +15,7 @@ use super::path::{Path, splitter};
 use super::sharing::{Forecast, Pressed, Sharing};
 use super::states::States;
 use super::{
-    FlowBudget, Ground, LinkBudget, chance, direction, is_whole, layer, network, queues, show, windows,
+    FlowBudget, Ground, LinkBudget, chance, direction, is_whole, layer, marks, network, queues, show, windows,
 };
 
 /// Returns the notes on a flow towards a receiver.
@@ -80,7 +80,19 @@ pub(super) fn of_flow(
     notes.extend(never_start(scenario, (name, flow)));
     notes.extend(chance::of_source(scenario, flow, budget.copies));
     notes.extend(by_turns(media, path, forecast));
+    notes.extend(marks::note(path, |at| media.ceilings.has_any(at)));
+    notes.extend(filters(scenario, media, (flow, path)));
     notes
+}
+
+/// Returns a note on filters that may drop a flow's packets.
+fn filters(scenario: &Scenario, media: &Media<'_>, (flow, path): (&Flow, &Path)) -> Option<String> {
+    let mut hops = path.hops_there().iter();
+    let is_unknown = |hop: &&(usize, Way, u64)| {
+        media.cost(hop.0, hop.1).dropped(&|| flow.traffic.kind().sample(flow.ip, 1)).is_none()
+    };
+    let at = hops.find(is_unknown)?;
+    Some(format!("what the filter of {} drops of it is not forecast", direction(scenario, (at.0, at.1))))
 }
 
 /// Returns a note on data and ACKs that wait for each other at random.

@@ -175,8 +175,10 @@ pub(super) struct Path {
     pub(super) unknown: Option<&'static str>,
     /// Set if lengths of its packets are not known either.
     pub(super) is_unsized: bool,
-    /// DSCP of its packets, if it is known.
-    dscp: Option<u8>,
+    /// DSCP of its packets on each link there, where it is known.
+    pub(super) dscps: Vec<Option<u8>>,
+    /// Part of its packets that the filters of links drop, by links there.
+    filtered: Vec<f64>,
 }
 
 /// Time of a resource that a bit of payload takes.
@@ -249,6 +251,7 @@ impl Path {
         let speech = voice.as_ref().map(|voice| voice.packets_per_s[1] / voice.packets_per_s[0]);
         let answers_per_packet = speech.filter(|ratio| ratio.is_finite()).unwrap_or(load.answers_per_packet);
         let compressed = Default::default();
+        let (dscps, filtered) = (vec![load.dscp; there.len()], vec![0.0; there.len()]);
         let rate = |file: &Recorded| Rate::of(file.bytes, file.lasts);
         let recorded = load.recorded.as_ref().filter(|file| !file.lasts.is_zero()).map(rate);
         Ok(Path {
@@ -275,7 +278,8 @@ impl Path {
             voice,
             recorded,
             unknown: load.unknown,
-            dscp: load.dscp,
+            dscps,
+            filtered,
             is_unsized,
         })
     }
@@ -385,7 +389,7 @@ impl Path {
         let all = there.chain(back).filter(|(.., count)| *count > 0.0);
         all.flat_map(|(hop, (link, way, more), len, compressed, count)| {
             // Codepoints of answers are not known.
-            let dscp = self.dscp.filter(|_| hop < last);
+            let dscp = self.dscps.get(hop).copied().flatten();
             let packet = Sent { len: (len + more) as usize, compressed, dscp };
             packet.takes(media, (link, way)).into_iter().map(move |(part, seconds, len)| Taken {
                 at: (link, way),
@@ -418,6 +422,7 @@ impl Path {
                 let (at, len) = ((*link, *way), self.packet + more);
                 let of_medium = states.cost(state, media, at).mean_loss(len as usize, 1);
                 comes *= (1.0 - losses.part(at, time, len)) * (1.0 - of_medium) * losses.copies(at, time);
+                comes *= 1.0 - self.filtered.get(first + n).copied().unwrap_or(0.0);
                 comes *= if slows { 1.0 } else { states.received(state, at) };
             }
             arrives *= if repeats { 1.0 } else { is_whole };
@@ -455,6 +460,23 @@ impl Path {
     /// Returns the links there, with what tunnels add to a packet.
     pub(super) fn hops_there(&self) -> &[(usize, Way, u64)] {
         &self.there
+    }
+
+    /// Computes what the filters of links drop of its packets, outside of tunnels.
+    pub(super) fn filter(&mut self, media: &Media<'_>, flow: &Flow) {
+        let on = |&(link, way, more): &(usize, Way, u64)| {
+            let sample = || flow.traffic.kind().sample(flow.ip, 1);
+            let is_plain = more == 0
+                && self.fragments == 1
+                && self.voice.as_ref().is_none_or(|voice| voice.leg.is_none());
+            media.cost(link, way).dropped(&|| sample().filter(|_| is_plain))
+        };
+        self.filtered = self.there.iter().map(|hop| on(hop).unwrap_or(0.0)).collect();
+    }
+
+    /// Returns the place of the first link there whose filter drops all packets.
+    pub(super) fn filter_of_all(&self) -> Option<usize> {
+        self.filtered.iter().position(|part| *part == 1.0)
     }
 
     /// Returns `true` if answers take a part of what its packets pass.
@@ -564,10 +586,10 @@ impl Path {
 
     /// Returns the bytes that classes pass beyond their ceilings there. `None` without ceilings.
     pub(super) fn class_burst(&self, media: &Media<'_>) -> Option<u64> {
-        let hops = self.there.iter().map(|hop| (hop.0, hop.1));
-        let of_hop = |at: (usize, Way)| {
-            let classes = media.ceilings.numbers(at, self.dscp).into_iter();
-            let bursts = classes.map(move |class| media.ceilings.burst(at, (class, self.dscp)));
+        let hops = self.there.iter().zip(&self.dscps).map(|(hop, dscp)| ((hop.0, hop.1), *dscp));
+        let of_hop = |(at, dscp): ((usize, Way), Option<u8>)| {
+            let classes = media.ceilings.numbers(at, dscp).into_iter();
+            let bursts = classes.map(move |class| media.ceilings.burst(at, (class, dscp)));
             // A packet leaves whole where a bit of it may.
             bursts.map(move |burst| burst.get() + media.layout.mtu(at.0).get())
         };

@@ -302,8 +302,9 @@ pub(super) fn forecasts(
         let passes = |at, class| seconds * bounded_bps(&of_flow, (media, states), (at, class));
         resources.uses((seconds, &passes), n, *flow, path)
     };
-    let uses: Vec<Vec<Use>> = paths.iter().enumerate().map(of_path).collect();
+    let mut uses: Vec<Vec<Use>> = paths.iter().enumerate().map(of_path).collect();
     let (asked, asked_of) = resources.asked(states, paths, &uses);
+    resources.count_copies(paths, &mut uses);
     let passing = passing(media, states, paths);
     let numbers = resources.numbers.len();
     let mut pressed: HashMap<usize, usize> = HashMap::new();

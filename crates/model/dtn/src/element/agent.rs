@@ -122,13 +122,13 @@ impl Agent {
         bytes.clear();
         packet.write_to(&mut bytes);
         match payload(&bytes) {
-            Some((source, payload)) => {
+            Ok((source, payload)) => {
                 packet.recycle();
                 self.take(port, source, payload, now);
             }
-            None => {
+            Err(why) => {
                 self.refused += 1;
-                cx.refuse(packet, Why::Checksum);
+                cx.refuse(packet, why);
             }
         }
         self.scratch = bytes;
@@ -324,16 +324,19 @@ pub(crate) fn session_limits(neighbours: &[Neighbour], ltp: &LtpConfig) -> [usiz
 }
 
 /// Returns the source and the payload of a UDP datagram whose checksum is valid.
-fn payload(bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
-    let packet = ip::Packet::new_checked(bytes).ok()?;
-    let upper = packet.upper().ok()?;
+///
+/// # Errors
+/// Returns why there is none.
+fn payload(bytes: &[u8]) -> Result<(IpAddr, &[u8]), Why> {
+    let packet = ip::Packet::new_checked(bytes).map_err(|_| Why::Malformed)?;
+    let upper = packet.upper().map_err(|_| Why::Malformed)?;
     if upper.protocol != Protocol::UDP || upper.is_fragment {
-        return None;
+        return Err(Why::NoListener);
     }
-    let datagram = udp::Datagram::new_checked(upper.bytes).ok()?;
-    datagram.verify_checksum(&upper.pseudo).ok()?;
+    let datagram = udp::Datagram::new_checked(upper.bytes).map_err(|_| Why::Malformed)?;
+    datagram.verify_checksum(&upper.pseudo).map_err(|_| Why::Checksum)?;
     let start = upper.offset + udp::HEADER_LEN;
-    Some((packet.src(), &bytes[start..start + datagram.payload_len()]))
+    Ok((packet.src(), &bytes[start..start + datagram.payload_len()]))
 }
 
 impl Element for Agent {

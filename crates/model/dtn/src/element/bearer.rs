@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use bentpipe_net::{Cx, Observer, Packet, Why};
+use bentpipe_net::{Cx, Observer, Packet};
 use bentpipe_transport::tcp;
 use bentpipe_units::{Bytes, Time};
 
@@ -75,8 +75,8 @@ impl Bearer {
             Kind::Datagrams => Vec::new(),
             Kind::Sessions(sessions) => {
                 match sessions.receive(&packet, neighbours, node, cx) {
-                    true => packet.recycle(),
-                    false => cx.refuse(packet, Why::Checksum),
+                    Ok(()) => packet.recycle(),
+                    Err(why) => cx.refuse(packet, why),
                 }
                 Vec::new()
             }

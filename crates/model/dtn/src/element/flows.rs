@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use bentpipe_net::{Cx, Element, Packet, Port};
+use bentpipe_net::{Cx, Element, Packet, Port, Why};
 use bentpipe_transport::app::Endpoints;
 use bentpipe_transport::tfrc::{Receiver, Sender};
 use bentpipe_units::{Bytes, Time};
@@ -97,6 +97,7 @@ impl Flows {
         });
         let Some((n, port)) = found else {
             self.strays += 1;
+            cx.refuse(packet, Why::NoListener);
             return Vec::new();
         };
         let line = &mut self.lines[n];
@@ -114,6 +115,7 @@ impl Flows {
             (None, Some(_)) => Vec::new(),
             (None, None) => {
                 self.strays += 1;
+                cx.refuse(packet, Why::NoListener);
                 Vec::new()
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use bentpipe_net::{Cx, Packet, Port};
+use bentpipe_net::{Cx, Packet, Port, Why};
 use bentpipe_transport::tcp::{self, State, Stream};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::BUNDLE_PORT;
@@ -212,36 +212,39 @@ impl Sessions {
         line.is_promised = false;
     }
 
-    /// Returns `true` if a packet, which it handles, is for a connection.
+    /// Handles a packet of a connection.
+    ///
+    /// # Errors
+    /// Returns why it is of none.
     pub(super) fn receive(
         &mut self,
         packet: &Packet,
         neighbours: &[Neighbour],
         node: &mut Node,
         cx: &mut Cx<'_>,
-    ) -> bool {
-        let found = read(packet).and_then(|seen| {
-            let n = neighbours.iter().position(|neighbour| neighbour.address == seen.source.ip())?;
-            self.lines[n].is_reachable.then_some((n, seen))
+    ) -> Result<(), Why> {
+        let found = read(packet).ok_or(Why::Malformed).and_then(|seen| {
+            let n = neighbours.iter().position(|neighbour| neighbour.address == seen.source.ip());
+            // Outside its contacts a neighbour has no connection here.
+            let reachable = n.filter(|n| self.lines[*n].is_reachable);
+            reachable.map(|n| (n, seen)).ok_or(Why::NoListener)
         });
-        let Some((n, seen)) = found else {
-            self.counts.strays += 1;
-            return false;
-        };
+        let (n, seen) = found.inspect_err(|_| self.counts.strays += 1)?;
         let is_present = |stream: &Stream| {
             stream.local() == seen.destination && stream.remote().is_none_or(|remote| remote == seen.source)
         };
         if !self.lines[n].stream.as_ref().is_some_and(is_present) {
             if !seen.is_opening || seen.destination.port() != BUNDLE_PORT || self.lines[n].is_caller {
                 self.counts.strays += 1;
-                return false;
+                return Err(Why::NoListener);
             }
             // The neighbour begins again.
             self.forget(n, node, cx.now());
             let stream = Stream::listen(self.tcp.clone(), seen.destination, LISTENER);
             self.lines[n].stream = Some(stream);
         }
-        self.lines[n].stream.as_mut().is_some_and(|stream| stream.receive(packet, cx))
+        let is_segment = self.lines[n].stream.as_mut().is_some_and(|stream| stream.receive(packet, cx));
+        if is_segment { Ok(()) } else { Err(Why::Checksum) }
     }
 
     /// Opens the connection to a neighbour, if that is this end's to do.

@@ -1,6 +1,6 @@
 //! Wi-Fi links: the cells that they share, one element each.
 
-use super::{Config, OVERHEAD, PathConfig, Wifi};
+use super::{Config, Exchange, OVERHEAD, PathConfig, Wifi};
 use bentpipe_net::{Port, channel};
 use bentpipe_units::{Bytes, Rate, Span};
 use indexmap::{IndexMap, IndexSet};
@@ -140,6 +140,11 @@ impl Cost for WifiCost {
         let exchange = self.config.exchange(len);
         let all = exchange.with_access(self.config.standard).as_secs_f64();
         1.0 - exchange.backoff(self.config.standard).as_secs_f64() / 3.0 / all
+    }
+
+    fn to_group(&self, len: usize) -> f64 {
+        let access = |exchange: Exchange| exchange.with_access(self.config.standard).as_secs_f64();
+        access(self.config.exchange_to_group(len)) / access(self.config.exchange(len))
     }
 
     fn shared(&self) -> Option<&str> {

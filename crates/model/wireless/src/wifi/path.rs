@@ -220,8 +220,7 @@ impl Path {
     }
 
     fn to_group(&self, packet: &Packet) -> Exchange {
-        let rate = self.standard.rates()[0];
-        Exchange { ack: Span::ZERO, ..Exchange::of(self.standard, self.preamble, rate, packet.len(), false) }
+        Exchange::to_group(self.standard, self.preamble, packet.len())
     }
 
     /// Returns the minimum time in which any packet passes.

@@ -163,6 +163,14 @@ impl Exchange {
         self.lead + self.data + self.ack
     }
 
+    /// Returns the exchange for a packet to a group.
+    ///
+    /// It is at the lowest rate, without protection or an answer.
+    pub(super) fn to_group(standard: Standard, preamble: Preamble, packet_len: usize) -> Exchange {
+        let exchange = Exchange::of(standard, preamble, standard.rates()[0], packet_len, false);
+        Exchange { ack: Span::ZERO, ..exchange }
+    }
+
     /// Returns the mean time of a lone sender's packet, with backoff and gaps, without losses.
     pub fn with_access(&self, standard: Standard) -> Span {
         self.total() + Timing::of(standard).difs + self.backoff(standard)

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use bentpipe_scenario::{Flow, Role, Scenario, Way};
+use bentpipe_scenario::{Flow, Role, Scenario, Way, copies};
 use bentpipe_site::Window;
 use bentpipe_units::{Bytes, Rate};
 
@@ -52,7 +52,10 @@ impl Resources<'_> {
             let resource = *self.numbers.entry(key).or_insert(next);
             let some = sharing_copies(scenario, media, at, part);
             let copies = flows_on_copies(scenario, &scenario.link[at.0], flow, some) as f64;
+            let to_group =
+                scenario.group.contains_key(&scenario.flow[flow].to) && hop < path.hops_there().len();
             let own = match part {
+                Part::Line if to_group => own * cost.to_group(path.packet as usize),
                 Part::Stage => own * of_bucket(media, at, seconds),
                 Part::Class(class) => own * of_class(media, at, (class, dscp), passes),
                 _ => own,
@@ -102,6 +105,7 @@ impl Resources<'_> {
                 let stream = self.media.side(link, way).medium.multicast();
                 let stream =
                     stream.map(|stream| (self.scenario.link[link].between[way.index()].as_str(), stream));
+                let has_stream = stream.is_some();
                 // A packet to a group passes once, however many of its members are behind.
                 let number = tree.number(one.at, stream.as_ref()).unwrap_or_else(|| {
                     all.push(demand(Vec::new()));
@@ -109,13 +113,58 @@ impl Resources<'_> {
                     tree.enter(one.at, stream, all.len() - 1)
                 });
                 if new.contains(&one.at) {
-                    all[number].uses.push(*one);
+                    let count = if has_stream { 1 } else { self.members_on(*flow, one) };
+                    all[number].uses.push(Use { own: one.own * count as f64, ..*one });
                 }
                 own.push(number);
             }
             numbers_of.push(own);
         }
         (all, numbers_of)
+    }
+
+    /// Counts the copies of a packet to a group on each resource.
+    ///
+    /// A link without a stream for groups in common with others gets one of its own.
+    pub(super) fn count_copies(&self, paths: &[(usize, Path)], uses: &mut [Vec<Use>]) {
+        let is_to_group = |flow: usize| self.scenario.group.contains_key(&self.scenario.flow[flow].to);
+        let mut branches: HashMap<(usize, usize), HashMap<_, u64>> = HashMap::new();
+        for ((flow, path), uses) in paths.iter().zip(uses.iter()).filter(|((flow, _), _)| is_to_group(*flow))
+        {
+            for one in uses.iter().filter(|one| one.hop < path.hops_there().len()) {
+                let (link, way) = one.at;
+                let sender = self.scenario.link[link].between[way.index()].as_str();
+                let stream = self.media.side(link, way).medium.multicast();
+                let (branch, count) = match stream {
+                    Some(stream) => ((Some((sender, stream)), None), 1),
+                    None => ((None, Some(one.at)), self.members_on(*flow, one)),
+                };
+                branches.entry((*flow, one.resource)).or_default().insert(branch, count);
+            }
+        }
+        for ((flow, _), uses) in paths.iter().zip(uses) {
+            for one in uses {
+                let branches = branches.get(&(*flow, one.resource));
+                one.own *= branches.map_or(1, |counts| counts.values().sum()) as f64;
+            }
+        }
+    }
+
+    /// Returns the number of a link's copies to members of a group on a resource.
+    fn members_on(&self, flow: usize, one: &Use) -> u64 {
+        let (link, way) = one.at;
+        let all = u64::from(sharing_copies(self.scenario, self.media, one.at, one.part));
+        let far = self.scenario.link[link].between[1 - way.index()].as_str();
+        let members =
+            self.scenario.group.get(&self.scenario.flow[flow].to).map_or(&[][..], |group| &group.members);
+        let named = members.iter().filter(|member| {
+            member.as_str() != far && copies::original(self.scenario, member.as_str()) == Some(far)
+        });
+        match named.count() as u64 {
+            0 => all,
+            _ if members.iter().any(|member| member.as_str() == far) => all,
+            some => some.min(all),
+        }
     }
 
     /// Returns the rate that a connection has on both sides of a proxy.
