@@ -88,7 +88,9 @@ pub(super) fn of(scenario: &Scenario, flow: &Flow, path: &Path) -> Vec<Option<u8
     all
 }
 
-/// Returns a note on a marker whose rules may or may not hold for a flow, where classes have ceilings behind it.
+/// Returns a note on a marker whose rules may or may not hold for a flow.
+///
+/// It is of no concern where no class behind it has a ceiling.
 pub(super) fn note(path: &Path, has_ceilings: impl Fn((usize, Way)) -> bool) -> Option<String> {
     let behind = path.hops_there().iter().zip(&path.dscps).skip(1);
     let mut unknown = behind.filter(|(hop, dscp)| dscp.is_none() && has_ceilings((hop.0, hop.1)));
