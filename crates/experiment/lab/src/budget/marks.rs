@@ -88,7 +88,7 @@ pub(super) fn of(scenario: &Scenario, flow: &Flow, path: &Path) -> Vec<Option<u8
     all
 }
 
-/// Returns a note on a marker whose rules may or may not hold for a flow.
+/// Returns a note on a marker whose rules may hold for a flow.
 ///
 /// It is of no concern where no class behind it has a ceiling.
 pub(super) fn note(path: &Path, has_ceilings: impl Fn((usize, Way)) -> bool) -> Option<String> {
