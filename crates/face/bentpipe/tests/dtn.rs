@@ -517,7 +517,11 @@ fn tshark_reads_sessions_in_tls_with_their_keys() {
         text(&sent),
         text(&received)
     );
-    let passed = thread.join().expect("no panic");
+    let mut passed = thread.join().expect("no panic");
+    // Both ends send their contact header at once. tshark takes the end of the first one for the active entity, and reads no TLS of the other.
+    if let Some(first) = passed.iter().position(|(is_first, _)| *is_first) {
+        passed[..=first].rotate_right(1);
+    }
     let whole: Vec<u8> = passed.iter().flat_map(|(_, data)| data.clone()).collect();
     assert!(!whole.windows(7).any(|window| window == b"ipn:1.0"), "a node identifier in the clear");
     let capture = write_capture(&folder, &passed);
